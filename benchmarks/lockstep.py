@@ -25,8 +25,8 @@ from time import process_time
 from typing import Any
 
 from benchmarks.measuring import count_option, run_benchmark, scope_argument
+from conformance.adapters.impl.judges import judge_of, judge_range
 from conformance.judging.compositions import judged_composition
-from conformance.judging.findings import judge_of, judge_range
 from conformance.judging.plan import BadPlan, Plan, PreparedPlan, prepare
 from conformance.judging.runner import cut
 

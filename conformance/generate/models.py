@@ -16,9 +16,9 @@ def model_named(composition: str) -> Model:
 
 def model_of_configuration(k: Any) -> Model:
     """The model whose configuration `k` is."""
-    return model_named(composition_name(k))
+    return model_named(composition_of_configuration(k))
 
 
-def composition_name(k: Any) -> str:
+def composition_of_configuration(k: Any) -> str:
     """The name of the composition whose configuration `k` is."""
     return type(k.bounds).__module__.split(".")[1]

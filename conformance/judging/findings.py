@@ -1,21 +1,20 @@
 """What judging some traces of a plan gives: a summary, and in it the findings by signature.
 
-`judge_range` is a function of what was prepared and the range alone. Summaries merge in any
-grouping to the same summary.
+`judge_traces` is a function of the judge, what was prepared and the range alone. Summaries merge in
+any grouping to the same summary.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from conformance.judging.compositions import JUDGED_COMPOSITIONS, judged_composition
 from conformance.judging.judge import Divergence, Lockstep, Steps
-from conformance.judging.masks import MaskedWork, Masks, add_masked
-from conformance.judging.plan import BadPlan, Plan, PreparedPlan, configuration, tables_of
+from conformance.judging.masks import MaskedWork, add_masked
+from conformance.judging.plan import Plan, PreparedPlan, configuration
 from conformance.judging.signatures import (
     Finding,
     Findings,
@@ -23,7 +22,6 @@ from conformance.judging.signatures import (
     fields_of,
     merge_findings,
 )
-from conformance.judging.system import NotApplicable
 from proofs import arrays as np
 from proofs.trace.replay import Stepper
 from proofs.trace.shrink import shrink
@@ -100,26 +98,8 @@ class JudgedRange(NamedTuple):
         return {finding["id"]: max(finding["steps"] - 1, 0) for finding in self.findings}
 
 
-@functools.lru_cache(maxsize=8)
-def judge_of(plan: Plan) -> Any:
-    """The judge of a plan, a `Lockstep`: its tables serve all ranges that this process judges.
-
-    Raises BadPlan where the system cannot be brought to the scope.
-    """
-    composition = judged_composition(plan.scope)
-    try:
-        judge: Lockstep = composition.called(composition.judge)(
-            tables_of(configuration(plan)), plan.system, plan.actors, plan.on
-        )
-    except NotApplicable as error:
-        raise BadPlan(f"{plan.scope}: {error}") from error
-    judge.masks = Masks(plan.ignored)
-    return judge
-
-
-def judge_range(prepared: PreparedPlan, first: int, last: int) -> JudgedRange:
+def judge_traces(judge: Lockstep, prepared: PreparedPlan, first: int, last: int) -> JudgedRange:
     """Judge the traces first <= id < last."""
-    judge = judge_of(prepared.plan)
     instances = prepared.instances
     moves = [judge.move(instance) for instance in instances]
     covered = np.zeros(prepared.transitions_total or 0, dtype=bool)
@@ -196,13 +176,12 @@ def steps_of(finding: Finding) -> Steps:
     )
 
 
-def shrink_finding(prepared: PreparedPlan, finding: Finding) -> Finding:
+def shrink_with_judge(judge: Lockstep, prepared: PreparedPlan, finding: Finding) -> Finding:
     """The finding with a trace of which no step can be left out (`one_minimal`).
 
     A shorter trace shows the same finding if its first difference is in the same rule and fields.
     Raises NothingToShrink if the trace does not show it.
     """
-    judge = judge_of(prepared.plan)
 
     def shows(steps: Steps) -> bool:
         divergence = judge.judge(steps).divergence

@@ -6,29 +6,22 @@ Two rules:
    explored, each state was asked then, and transitions tell which were met; else a trace is walked
    on the model's functions, and each world is asked once. A diverging trace counts up to the step
    before.
-2. The world of a system that diverged is made of what it shows of itself (`observed_world`). Nobody
+2. The world of a system that diverged is made of what it shows of itself. Nobody
    follows what it would do after its first difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from conformance.generate.models import model_of_configuration
+from conformance.judging.backend import TraceRange
 from conformance.judging.compositions import JudgedComposition, judged_composition
-from conformance.judging.findings import judge_of, plan_of, steps_of
-from conformance.judging.judge import Judge, Steps
-from conformance.judging.plan import PreparedPlan
-from conformance.judging.signatures import Finding
-from conformance.judging.system import View, WireNumbers
-from model.idempotent.leader import StoredBatch
-from model.idempotent.messages import Batch
-from model.idempotent.network import SILENT_LINK
-from model.idempotent.scopes import initial
-from model.idempotent.world import World
-from model.language import EMPTY_SET, Map, Set
+from conformance.judging.findings import JudgedRange
+from conformance.judging.judge import Steps
+from conformance.judging.plan import PreparedPlan, configuration
 from model.properties import Guarantee
 from proofs.trace.format import Choice
 from proofs.trace.replay import Stepper
@@ -39,8 +32,6 @@ NOT_EXERCISED: Final = "not_exercised"
 
 MAX_WORLDS: Final = 200_000
 """Worlds that a walker remembers; then it begins to learn again."""
-
-NO_SEQUENCE: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,17 +137,28 @@ class GuaranteeWalker:
         self._places.clear()
 
 
+@functools.lru_cache(maxsize=8)
+def walker_of(k: Any) -> GuaranteeWalker:
+    """A configuration's walker serves all ranges that this process judges."""
+    return GuaranteeWalker(k)
+
+
+def guarantees_of(
+    prepared: PreparedPlan, part: TraceRange, judged: JudgedRange
+) -> ObservedProperties:
+    """What the traces showed of the guarantees, as far as system and model agreed."""
+    if prepared.transitions_total is not None:
+        return observe_transitions(prepared, judged.summary.transitions)
+    agreed = judged.agreed
+    walker = walker_of(configuration(prepared.plan))
+    seen = ObservedProperties()
+    for number in range(part.first, part.last):
+        steps = prepared.trace(number)
+        seen = seen.merge(walker.walk(steps[: agreed.get(number, len(steps))]))
+    return seen
+
+
 # What a system shows of itself
-
-
-def observe_finding(prepared: PreparedPlan, finding: Finding) -> ObservedProperties:
-    """What the system shows once it took the step that differs."""
-    plan = plan_of(prepared, finding)
-    judge = judge_of(plan)
-    judge.judge(steps_of(finding))
-    composition = judged_composition(plan.scope)
-    world = composition.called(composition.observed_world)(judge)
-    return without_unshown(observe_world(judge.tables.k, world), composition)
 
 
 def without_unshown(seen: ObservedProperties, composition: JudgedComposition) -> ObservedProperties:
@@ -164,49 +166,3 @@ def without_unshown(seen: ObservedProperties, composition: JudgedComposition) ->
     guarantees = composition.model.guarantees.GUARANTEES
     shown = {p.name for p in guarantees if composition.unshown.isdisjoint(p.about)}
     return replace(seen, broken=seen.broken & shown)
-
-
-def observed_world(judge: Judge) -> World:
-    """The system's logs and acknowledgements, as a world without anything on its way.
-
-    Actors that the system does not have are the model's, as the judge left them.
-    """
-    k = judge.tables.k
-    wire = WireNumbers(k)
-    models = {wire[s]: s for s in range(k.bounds.max_sequence + 1)}
-    clients = [node.view for node in judge.clients]
-    for i, client in enumerate(judge.system.clients):
-        clients[i] = client.view()
-    leaders = [leader.view() for leader in judge.system.leaders]
-    world = initial(k)
-    return replace(
-        world,
-        clients=Map(tuple(map(observed_client, world.clients.values(), clients))),
-        leaders=Map(
-            tuple(
-                replace(leader, log=tuple(stored(models, batch) for batch in view[0]))
-                for leader, view in zip(world.leaders.values(), leaders, strict=True)
-            )
-        ),
-        links=Map.filled(k.bounds.producers, Map.filled(k.bounds.partitions, SILENT_LINK)),
-    )
-
-
-def observed_client(client: Any, view: View) -> Any:
-    """A client that has the acknowledgements and the wish to bump that a view (CLIENT) shows."""
-    _, _, bump_is_due, partitions = view
-    entries = tuple(
-        replace(entry, acknowledged=Set(shown[-2]), failed=Set(shown[-1]))
-        for entry, shown in zip(client.partitions.values(), partitions, strict=True)
-    )
-    bump_for = EMPTY_SET.plus(0) if bump_is_due else EMPTY_SET
-    return replace(client, bump_for=bump_for, partitions=Map(entries))
-
-
-def stored(models: Mapping[int, int], view: View) -> StoredBatch:
-    """A batch of the log, from a view (STORED_BATCH); a sequence the model has not is -1."""
-    producer_id, producer_epoch, base_sequence, record_count, first_record, base_offset = view
-    sequence = models.get(base_sequence, NO_SEQUENCE)
-    producer = max(producer_id, 0)  # A scope under judgement gives each producer an id of its own.
-    batch = Batch(producer_id, producer_epoch, sequence, record_count, producer, first_record)
-    return StoredBatch(batch, base_offset)

@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from conformance.adapters.impl import SYSTEMS
 from conformance.generate import hunt
 from conformance.generate.broker_graph import AT_NODES, AT_ONE, SELDOM, graph_at_brokers
 from conformance.generate.cover import Cover, bound, cover
@@ -34,10 +33,10 @@ from conformance.generate.threads import threads_of
 from conformance.judging.compositions import (
     JUDGED_COMPOSITIONS,
     SERVER_ACTORS,
-    composition_of_configuration,
     judged_composition,
 )
 from conformance.judging.judge import Steps
+from conformance.judging.tables import CoveredPoints, ModelTables, watched_modules
 from model.idempotent.variants import DEFAULT_VARIANT
 from proofs import arrays as np
 from proofs.explore.result import SearchProgress as Explored
@@ -56,6 +55,8 @@ HUNTS = 1_000
 SAMPLED_HUNTS = 32
 """Drawn traces whose length stands for that of all in the estimate of steps."""
 
+IMPL = "impl"
+"""The system whose actors are judged one by one, in this process."""
 NODES = "nodes"
 """The system that plays the scripts of brokers in this process."""
 FAULTS = tuple(FAULT_CHOICES)
@@ -94,7 +95,7 @@ class Plan:
     scope: str = "idempotent-default"
     variant: str = DEFAULT_VARIANT
     seed: int = 0
-    system: str = "impl"
+    system: str = IMPL
     actors: str = "client,leader"
     on: str = "bytes"
     traces_from: tuple[str, ...] = ("cover", "hunts")
@@ -126,7 +127,7 @@ def check_plan(plan: Plan) -> Plan:
     """The plan, if it can be carried out. Raises BadPlan."""
     composition = judged_composition(plan.scope)
     for name, allowed in (
-        ("system", (*SYSTEMS, NODES)),
+        ("system", (IMPL, NODES)),
         ("actors", composition.actors),
         ("on", FORMS),
         ("faults", FAULTS),
@@ -164,13 +165,6 @@ def configuration(plan: Plan) -> Any:
         return configuration_of(model, scope_text(plan), plan.variant)
     except ValueError as error:
         raise BadPlan(str(error)) from error
-
-
-@functools.lru_cache(maxsize=8)
-def tables_of(k: Any) -> Any:
-    """The judge's tables of a configuration: one set serves all that this process does with it."""
-    composition = composition_of_configuration(k)
-    return composition.called(composition.tables)(k)
 
 
 # Preparing
@@ -387,13 +381,20 @@ def _graph_of(plan: Plan, machine: Machine, told: Progress) -> TransitionGraph:
     return graph_at_brokers(graph, rules, AT_NODES if is_of_nodes(plan) else AT_ONE)
 
 
+def points_of(plan: Plan) -> CoveredPoints:
+    """All that traces can cover of the model's text."""
+    composition = judged_composition(plan.scope)
+    modules = watched_modules(composition.model, composition.watches_events)
+    return ModelTables(configuration(plan), composition.model, modules).all_points
+
+
 def _counted(plan: Plan, directory: Path, graph: TransitionGraph, walks: Cover) -> PreparedPlan:
     """The numbers of what was prepared."""
     drawn = 0
     if plan.traces_from != ("cover",):
         drawn = HUNTS if plan.traces is None else max(plan.traces - walks.traces, 0)
     limit = walks.traces if plan.traces is None else min(plan.traces, walks.traces)
-    tables = tables_of(configuration(plan))
+    covered = points_of(plan)
     stored = _stored(directory)
     instances = stored.instances
     reached = np.unique(graph.rules).tolist() if graph.edges else range(len(instances))
@@ -408,9 +409,9 @@ def _counted(plan: Plan, directory: Path, graph: TransitionGraph, walks: Cover) 
         cover_steps=walks.steps or None,
         cover_bound=None,
         rules_total=frozenset(instances[i][0] for i in reached),
-        branches_total=frozenset(tables.branches),
-        error_codes_total=frozenset(tables.error_codes),
-        table_entries_total=frozenset(tables.table_entries),
+        branches_total=covered.branches,
+        error_codes_total=covered.error_codes,
+        table_entries_total=covered.table_entries,
         threads=len({stored.thread_of[i] for i in reached}) if is_pct else None,
         threads_steps=longest(stored.walker, stored.thread_of, plan.seed) if is_pct else None,
     )

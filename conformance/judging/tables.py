@@ -18,21 +18,17 @@ from __future__ import annotations
 import ast
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from conformance.judging.lockstep.events import Events
-from conformance.judging.system import View, WireNumbers
-from model.idempotent.client import Client, PartitionEntry
-from model.idempotent.configuration import Configuration
-from model.idempotent.leader import Leader, ProducerStateEntry
-from model.idempotent.messages import Batch, Error, ProduceRequest, ProduceResponse
-from model.idempotent.scopes import initial
+from conformance.judging.system import View
 from model.language import Disabled, Step
-from proofs.lift.source import Model, load_model, modules_imported_by
+from proofs.lift.source import Model, modules_imported_by
 
 MAX_ROWS = 1_000_000
+EVENTS: Final = "world"
+"""The module of a model that has the events."""
 
 
 class InternedMessage:
@@ -126,11 +122,13 @@ def error_compared_in(node: ast.AST) -> str:
     return error_named_by(node.comparators[0])
 
 
-def watched_modules(model: Model) -> tuple[str, ...]:
-    """The modules whose branches count: those that say what actors do, and what these import."""
+def watched_modules(model: Model, with_events: bool = False) -> tuple[str, ...]:
+    """The modules whose branches count: those that say what actors do, and what these import; with
+    the world's own text, where a system takes its events as a whole."""
     of_rules = {rule.__module__.rpartition(".")[2] for rule in model.actor_rules.values()}
     acting = modules_imported_by(model, of_rules)
-    return ("messages", *(name for name in model.modules if name in acting - {"messages"}))
+    events = (EVENTS,) if with_events else ()
+    return ("messages", *(n for n in model.modules if n in acting - {"messages"}), *events)
 
 
 class WatchedRules:
@@ -202,87 +200,6 @@ class WatchedRules:
         return error
 
 
-# Views
-
-
-def request_view(wire: WireNumbers, batch: Batch) -> View:
-    """A batch of the model, shaped as REQUEST."""
-    return (
-        batch.producer_id,
-        batch.producer_epoch,
-        wire[batch.base_sequence],
-        batch.record_count,
-        batch.first_record,
-    )
-
-
-def answer_view(answer: ProduceResponse) -> View:
-    """An answer of the model, shaped as ANSWER."""
-    return (
-        answer.first_record,
-        int(answer.error),
-        answer.base_offset,
-        answer.required_offset,
-        -1 if answer.error == Error.MESSAGE_TOO_LARGE else answer.log_start_offset,
-    )
-
-
-def partition_view(wire: WireNumbers, entry: PartitionEntry) -> View:
-    """What a client of the model knows of a partition, shaped as PARTITION_ENTRY."""
-    return (
-        entry.producer_epoch,
-        wire[entry.next_sequence],
-        wire[entry.last_acked_sequence],
-        wire[entry.unresolved_sequence],
-        tuple(
-            (*request_view(wire, b.batch), b.outstanding, b.sequence_has_been_reset)
-            for b in entry.in_flight
-            if wire.are_given
-        ),
-        entry.records_sent,
-        sum(1 << n for n in range(entry.records_sent) if n in entry.acknowledged),
-        sum(1 << n for n in range(entry.records_sent) if n in entry.failed),
-    )
-
-
-def client_view(wire: WireNumbers, client: Client) -> View:
-    """A client of the model, shaped as CLIENT."""
-    return (
-        client.producer_id,
-        client.producer_epoch,
-        not client.bump_for.is_empty(),
-        tuple(partition_view(wire, entry) for entry in client.partitions.values()),
-    )
-
-
-def entry_view(wire: WireNumbers, entry: ProducerStateEntry) -> View:
-    """What a leader of the model knows of a producer, shaped as PRODUCER_STATE_ENTRY."""
-    return (
-        entry.producer_epoch,
-        tuple((wire[b.last_sequence], b.last_offset, b.offset_delta) for b in entry.batches),
-    )
-
-
-def leader_view(wire: WireNumbers, leader: Leader) -> View:
-    """A leader of the model, shaped as LEADER."""
-    return (
-        tuple(
-            (*request_view(wire, b.batch), b.base_offset)
-            for b in leader.log
-            if b.base_offset >= leader.log_start_offset
-        ),
-        leader.log_start_offset,
-        leader.high_watermark,
-        tuple(entry_view(wire, entry) for entry in leader.producers.values()),
-    )
-
-
-STATE_VIEWS: Mapping[type, Callable[[WireNumbers, Any], View]] = {
-    Client: client_view,
-    Leader: leader_view,
-}
-
-
 # Tables
 
 
@@ -306,6 +223,12 @@ class ModelTables:
         self.error_codes = tuple(error.name for error in getattr(model.messages, "Error", ()))
         self.table_entries = tuple(self._watched.entries)
 
+    @property
+    def all_points(self) -> CoveredPoints:
+        """All that rows can cover."""
+        kinds = (self.branches, self.error_codes, self.table_entries)
+        return CoveredPoints(*map(frozenset, kinds))
+
     def points(self, seen: int) -> CoveredPoints:
         """Those whose bits are set."""
         kinds = (self.branches, self.error_codes, self.table_entries)
@@ -323,7 +246,7 @@ class ModelTables:
 
 
 class ActorTables(ModelTables, ABC):
-    """The actors of one configuration, whatever they are; see `Tables`."""
+    """The actors of one configuration."""
 
     def __init__(self, k: Any, model: Model) -> None:
         super().__init__(k, model, watched_modules(model))
@@ -405,30 +328,3 @@ class ActorTables(ModelTables, ABC):
         if message is None:
             message = self._messages[key] = InternedMessage(value, self.message_view(value))
         return message
-
-
-class Tables(ActorTables):
-    """Producers and leaders. `world` has the events; `beginning` is what its cells are at first."""
-
-    def __init__(self, k: Configuration) -> None:
-        model = load_model("idempotent")
-        super().__init__(k, model)
-        self._wire = WireNumbers(k)
-        self.world = Events(model, k, initial(k))
-        self.beginning = tuple(
-            self.node(cell.first) if number in self.world.actors else cell.first
-            for number, cell in enumerate(self.world.cells)
-        )
-
-    def state_view(self, state: Any) -> View:
-        """Shaped as CLIENT or LEADER."""
-        return STATE_VIEWS[type(state)](self._wire, state)
-
-    def message_view(self, value: Any) -> View:
-        """Shaped as REQUEST or ANSWER."""
-        is_request = isinstance(value, ProduceRequest)
-        return request_view(self._wire, value.batch) if is_request else answer_view(value)
-
-    def errors_in(self, sends: Sequence[Any]) -> Iterator[str]:
-        """Those of Produce's answers."""
-        return (m.error.name for m in sends if isinstance(m, ProduceResponse))

@@ -13,14 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from conformance.judging.judge import Instance, JudgeStep, Lockstep
 from conformance.judging.system import Shape, View, differences
 from conformance.judging.tables import MAX_ROWS, ModelTables, watched_modules
 from proofs.lift.source import Model
-
-EVENTS: Final = "world"
 
 ErrorsOf = Callable[[str, Any, Sequence[int]], Iterator[str]]
 """The error codes that an event answers, by its name, the world behind it, and its choices."""
@@ -63,7 +61,7 @@ class WorldTables(ModelTables):
         view_of: Callable[[Any], View],
         errors_of: ErrorsOf = no_errors,
     ) -> None:
-        super().__init__(k, model, (*watched_modules(model), EVENTS))
+        super().__init__(k, model, watched_modules(model, with_events=True))
         self._view_of = view_of
         self._errors_of = errors_of
         self._nodes: dict[Any, WorldNode] = {}

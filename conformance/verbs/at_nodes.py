@@ -38,7 +38,7 @@ def target(plan: Plan, options: argparse.Namespace) -> Target:
     """One node, or three that are stopped. Raises BadUse."""
     composition = judged_composition(plan.scope)
     if composition.name not in PLAYED_AS:
-        return in_process_alone(plan, options)
+        raise in_process_alone(plan)
     has_nodes = options.nodes == 3
     if has_nodes and composition is IDEMPOTENT:
         raise BadUse("three nodes are judged in scopes of transactions; leave --nodes out")

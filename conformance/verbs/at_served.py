@@ -51,7 +51,7 @@ def target(plan: Plan, options: argparse.Namespace) -> Target:
     NotApplicable."""
     composition = judged_composition(plan.scope)
     if composition.name not in PLAYED_AS:
-        return in_process_alone(plan, options)
+        raise in_process_alone(plan)
     has_nodes = options.nodes == NODES
     if has_nodes and composition is IDEMPOTENT:
         raise BadUse("three nodes are judged in scopes of transactions; leave --nodes out")

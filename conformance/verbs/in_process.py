@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from conformance.adapters.impl.in_process import InProcessPlayer
+from conformance.adapters.impl.judges import observe_finding, shrink_finding
 from conformance.judging.automatic_masks import NONE, AutomaticMasks
 from conformance.judging.backend import Backend, WorkerTask, open_backend
 from conformance.judging.distinguish.play import Player
-from conformance.judging.findings import shrink_finding
-from conformance.judging.guaranteed import ObservedProperties, observe_finding
+from conformance.judging.guaranteed import ObservedProperties
 from conformance.judging.plan import Plan, PreparedPlan
 from conformance.judging.reports.pipeline import OpenTarget, Target
 from conformance.judging.reports.pipeline import run as run_pipeline

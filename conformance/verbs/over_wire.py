@@ -38,7 +38,6 @@ from conformance.judging.guaranteed import ObservedProperties
 from conformance.judging.plan import FAULTS as ALL_FAULTS
 from conformance.judging.plan import Plan, PreparedPlan, configuration, prepare_one, scope_without
 from conformance.judging.reports.pipeline import OpenTarget, Target
-from conformance.judging.reports.pipeline import run as run_pipeline
 from conformance.judging.reports.report import SideCheck
 from conformance.judging.reports.script import Exchanges, NotReproducible
 from conformance.judging.signatures import Finding
@@ -55,17 +54,6 @@ LEFT_ALONE: Final = ("connections", "none")
 """The faults of a broker that cannot be stopped from here."""
 
 BrokersOpener = Callable[[PreparedPlan, Path], AbstractContextManager[BrokersBackend]]
-
-
-def run(plan: Plan, options: argparse.Namespace) -> int:
-    """Judge the plan; the exit code.
-
-    Raises BackendError, OtherRun, BadPlan, BadBaseline, BadUse, CannotPlay, NotApplicable.
-    """
-    composition = judged_composition(plan.scope)
-    target = composition.called(composition.over_wire)(plan, options)
-    check_ready(plan, options)
-    return run_pipeline(target, options)
 
 
 def check_ready(plan: Plan, options: argparse.Namespace) -> None:
@@ -85,10 +73,10 @@ def check_listening(scope: str, text: str) -> None:
         broker.check_alone()
 
 
-def in_process_alone(plan: Plan, options: argparse.Namespace) -> Target:
-    """No target: the actors of these scopes are not told apart over a wire. Raises BadUse."""
+def in_process_alone(plan: Plan) -> BadUse:
+    """Why there is no target: the actors of these scopes are not told apart over a wire."""
     instead = "consume-transform-produce, experiments"
-    raise BadUse(f"{plan.scope} is judged in process alone; for brokers there are {instead}")
+    return BadUse(f"{plan.scope} is judged in process alone; for brokers there are {instead}")
 
 
 @dataclass(frozen=True, slots=True)

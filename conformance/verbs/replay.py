@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from conformance.adapters.brokers.backend import BrokersBackend, Replayed
 from conformance.adapters.clients.recorded_run import is_client_trace, judge_file
+from conformance.adapters.impl.judges import judge_of
 from conformance.judging.compositions import IDEMPOTENT, judged_composition
-from conformance.judging.findings import finding_of, judge_of
+from conformance.judging.findings import finding_of
 from conformance.judging.guaranteed import HOLDS, VIOLATED
 from conformance.judging.judge import Steps
 from conformance.judging.plan import ACTORS, FORMS, NODES, Plan, check_plan, prepare_one

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Final, cast
 
-from conformance.judging.compositions import IDEMPOTENT, TRANSACTIONS
+from conformance.adapters.impl.own_rules import OWN_RULES, SERVED_RULES
 from conformance.judging.plan import Plan
 from proofs.run import one_of
 
@@ -37,29 +37,24 @@ class SystemKind:
         return cast(Runner, getattr(import_module(module), function))(plan, options)
 
 
-OF_IMPL: Final[Mapping[str, str]] = {
-    IDEMPOTENT.name: "sequence_order=wraps",
-    TRANSACTIONS.name: "late_bump=asked/leaderless_marker=waits",
-}
-"""The rules that impl has on purpose."""
 SYSTEMS: Final[dict[str, SystemKind]] = {
     "impl": SystemKind(
         "the implementation of this repository, in process",
         "conformance.verbs.in_process:run",
-        rules=OF_IMPL,
+        rules=OWN_RULES,
     ),
     "nodes": SystemKind(
         "its broker without sockets, by whole requests: --nodes 1 or 3",
         "conformance.verbs.at_nodes:run",
-        rules=OF_IMPL,
+        rules=OWN_RULES,
     ),
     "serve": SystemKind(
         "its broker as it is served: a process, sockets, files; --nodes 1 or 3",
         "conformance.verbs.at_served:run",
-        rules={**OF_IMPL, IDEMPOTENT.name: f"{OF_IMPL[IDEMPOTENT.name]}/restart_window=full"},
+        rules=SERVED_RULES,
     ),
-    "kafka": SystemKind("Apache Kafka: --kafka RELEASE", "conformance.verbs.over_wire:run"),
-    "wire": SystemKind("the broker at wire://HOST:PORT", "conformance.verbs.over_wire:run"),
+    "kafka": SystemKind("Apache Kafka: --kafka RELEASE", "conformance.verbs.at_brokers:run"),
+    "wire": SystemKind("the broker at wire://HOST:PORT", "conformance.verbs.at_brokers:run"),
     "client": SystemKind(
         "a producer behind a proxy: --client java:RELEASE or --client CMD",
         "conformance.adapters.clients.runs:run",

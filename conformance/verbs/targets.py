@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from conformance.judging.compositions import judged_composition
 from conformance.judging.plan import NODES, Plan
 from conformance.judging.reports.pipeline import Target
-from conformance.verbs import at_nodes, at_served, in_process
+from conformance.verbs import at_brokers, at_nodes, at_served, in_process
 
 
 def target_of(plan: Plan, options: argparse.Namespace) -> Target:
@@ -18,6 +17,4 @@ def target_of(plan: Plan, options: argparse.Namespace) -> Target:
         return at_nodes.target(plan, options)
     if plan.system == "serve":
         return at_served.target(plan, options)
-    composition = judged_composition(plan.scope)
-    target: Target = composition.called(composition.over_wire)(plan, options)
-    return target
+    return at_brokers.target(plan, options)

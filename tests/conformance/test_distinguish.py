@@ -12,6 +12,7 @@ from conformance.adapters.brokers.transactions.transaction_probes import with_ro
 from conformance.adapters.brokers.transactions.transaction_script import TransactionScriptWriter
 from conformance.adapters.brokers.transactions.transaction_session import api_of
 from conformance.adapters.impl.in_process import InProcessPlayer
+from conformance.adapters.impl.judges import judge_of
 from conformance.adapters.impl.transactions.tables import tables_of
 from conformance.campaigns.distinguish import rules_table
 from conformance.campaigns.distinguish.leaders import LeaderObserver
@@ -43,7 +44,6 @@ from conformance.judging.distinguish.play import (
     rows_of,
 )
 from conformance.judging.distinguish.product import Visibility, distinguishes, search
-from conformance.judging.findings import judge_of
 from conformance.judging.judge import NotAllowed
 from conformance.judging.plan import Plan, check_plan, prepare, prepare_one
 from conformance.judging.reports.answer import rules

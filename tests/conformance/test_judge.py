@@ -17,9 +17,11 @@ from conformance.adapters.impl.idempotent.system import ImplSystem
 from conformance.adapters.impl.shared.memoised import MemoisedActor
 from conformance.generate.cover import cover
 from conformance.generate.graph import explored, machine_of
-from conformance.judging.judge import Judge, NotAllowed, Steps
+from conformance.judging.idempotent.judge import Judge
+from conformance.judging.idempotent.tables import Tables
+from conformance.judging.judge import NotAllowed, Steps
 from conformance.judging.system import Many, Reaction, differences, named
-from conformance.judging.tables import InternedMessage, InternedState, Tables
+from conformance.judging.tables import InternedMessage, InternedState
 from model.idempotent.configuration import Bounds, Budgets, Configuration
 from model.idempotent.network import BrokenConnection
 from model.idempotent.variants import parse

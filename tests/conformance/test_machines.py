@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from conformance.adapters.impl.idempotent.system import ImplSystem
-from conformance.judging.judge import Differs, Judge
-from conformance.judging.tables import Tables
+from conformance.judging.idempotent.judge import Judge
+from conformance.judging.idempotent.tables import Tables
+from conformance.judging.judge import Differs
 from model.idempotent.world import World
 from proofs.explore.source import source_graph
 from proofs.lift.source import load_model

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conformance.adapters.impl.judges import judge_range, shrink_finding
 from conformance.campaigns.mutants import MUTANTS
 from conformance.campaigns.mutants.patched_impl import hunt, hunt_unpatched
 from conformance.judging.compositions import judged_composition
-from conformance.judging.findings import Summary, judge_range, shrink_finding, steps_of
+from conformance.judging.findings import Summary, steps_of
 from conformance.judging.plan import BadPlan, Plan, PreparedPlan, compute_cover_bound, prepare
 from conformance.judging.signatures import KEPT, signature_of
 from conformance.verbs.run import with_own_rules

@@ -22,11 +22,10 @@ from typing import Any, Final, NamedTuple, Protocol
 from conformance.adapters.brokers.broker_testbed import BrokerTestbed
 from conformance.adapters.brokers.exchange import Difference, TraceEnd
 from conformance.adapters.brokers.scheduler import Scheduler
-from conformance.adapters.impl.worker import guarantees_of
 from conformance.judging.backend import ResultRow, TraceRange
 from conformance.judging.compositions import judged_composition
 from conformance.judging.findings import JudgedRange, Summary, is_same, steps_of
-from conformance.judging.guaranteed import ObservedProperties
+from conformance.judging.guaranteed import ObservedProperties, guarantees_of
 from conformance.judging.masks import MaskedWork, Masks, add_masked
 from conformance.judging.plan import PreparedPlan, configuration
 from conformance.judging.rows import Found, row_of

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from conformance.adapters.impl.judges import judge_of
 from conformance.judging.distinguish.known import ACTORS
 from conformance.judging.distinguish.play import TraceNotApplicable
-from conformance.judging.findings import finding_of, judge_of
+from conformance.judging.findings import finding_of
 from conformance.judging.judge import Divergence, Lockstep, NotAllowed
 from conformance.judging.plan import BadPlan, Plan, check_plan
 from conformance.judging.signatures import Finding

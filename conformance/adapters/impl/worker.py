@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from conformance.adapters.impl.judges import judge_range
 from conformance.judging.backend import TraceRange
 from conformance.judging.coverage.marks import statement_marks
-from conformance.judging.findings import JudgedRange, judge_range
-from conformance.judging.guaranteed import GuaranteeWalker, ObservedProperties, observe_transitions
-from conformance.judging.plan import PreparedPlan, configuration
+from conformance.judging.guaranteed import guarantees_of
+from conformance.judging.plan import PreparedPlan
 from conformance.judging.rows import Found
 
 
@@ -27,24 +25,3 @@ def judge(prepared: PreparedPlan, part: TraceRange) -> Found:
     judged = judge_range(prepared, part.first, part.last)
     summary = replace(judged.summary, statements=marks.reached())
     return Found(summary, guarantees_of(prepared, part, judged))
-
-
-@functools.lru_cache(maxsize=8)
-def walker_of(k: Any) -> GuaranteeWalker:
-    """A configuration's walker serves all ranges that this process judges."""
-    return GuaranteeWalker(k)
-
-
-def guarantees_of(
-    prepared: PreparedPlan, part: TraceRange, judged: JudgedRange
-) -> ObservedProperties:
-    """What the traces showed of the guarantees, as far as system and model agreed."""
-    if prepared.transitions_total is not None:
-        return observe_transitions(prepared, judged.summary.transitions)
-    agreed = judged.agreed
-    walker = walker_of(configuration(prepared.plan))
-    seen = ObservedProperties()
-    for number in range(part.first, part.last):
-        steps = prepared.trace(number)
-        seen = seen.merge(walker.walk(steps[: agreed.get(number, len(steps))]))
-    return seen

@@ -24,6 +24,7 @@ from conformance.adapters.brokers.transactions.transaction_script import (
     events_of,
     refuse,
 )
+from conformance.adapters.impl.judges import tables_of
 from conformance.generate.broker_graph import (
     AT_NODES,
     AT_ONE,
@@ -34,7 +35,6 @@ from conformance.generate.broker_graph import (
 )
 from conformance.judging.compositions import judged_composition
 from conformance.judging.distinguish.product import Observed, World
-from conformance.judging.plan import tables_of
 from model.language import Disabled
 from proofs.explore.source import instances
 from proofs.trace.format import Instance

@@ -14,8 +14,8 @@ from conformance.adapters.brokers.kafka.releases import RELEASES, find_release
 from conformance.adapters.brokers.kfake_process import child_broker, kfake_binary, kfake_version
 from conformance.adapters.brokers.served.served_broker import ServedBroker
 from conformance.adapters.clients.processes import client_version
+from conformance.adapters.impl.own_rules import OWN_RULES
 from conformance.judging.compositions import judged_composition
-from conformance.verbs.systems import SYSTEMS
 from model.releases import NEWEST
 from model.releases import RELEASES as MODELLED
 from proofs.run import BadUse
@@ -57,7 +57,7 @@ class MatrixCell(NamedTuple):
         if self.client:
             return ""
         release = self.broker if self.broker in RELEASES else NEWEST
-        own = SYSTEMS[OURS].rules.get(judged_composition(self.scope).name, "")
+        own = OWN_RULES.get(judged_composition(self.scope).name, "")
         rules = f"/{own}" if self.broker == OURS else ""
         return f"{release}/level={self.level}/requests={self.requests}{rules}"
 

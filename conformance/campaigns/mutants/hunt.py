@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol
 import impl
 from conformance.adapters.brokers.transactions.node_server import opened_nodes
 from conformance.adapters.impl.in_process import InProcessPlayer
+from conformance.adapters.impl.judges import judge_range, shrink_finding
 from conformance.judging.distinguish.play import play_distinguishing_traces
-from conformance.judging.findings import judge_range, shrink_finding
 from conformance.judging.plan import NODES, PreparedPlan
 from conformance.judging.signatures import Finding
 

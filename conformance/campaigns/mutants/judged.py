@@ -187,7 +187,7 @@ def how_it_diverges(job: tuple[RandomMutant, Path]) -> str:
 
 def forget_judges() -> None:
     """What was learnt of impl as it is."""
-    from conformance.judging.findings import judge_of
+    from conformance.adapters.impl.judges import judge_of
 
     judge_of.cache_clear()
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from conformance.adapters.impl.judges import judge_of
 from conformance.judging.compositions import JUDGED_COMPOSITIONS, judged_composition
-from conformance.judging.findings import judge_of
 from conformance.judging.plan import Plan, configuration
 from conformance.verbs.run import with_own_rules
 from proofs.explore.source import instances

@@ -7,7 +7,7 @@ import pytest
 from conformance.adapters.impl.idempotent.client import UnexpectedEffects, in_flight_view
 from conformance.adapters.impl.idempotent.messages import BatchViews, ViewsByBytes
 from conformance.adapters.impl.idempotent.system import ImplSystem
-from conformance.judging.system import WIRE_MAX_SEQUENCE, WireNumbers
+from conformance.judging.idempotent.system import WIRE_MAX_SEQUENCE, WireNumbers
 from impl import Record, RecordBatch, encode_batch
 from impl.producer import InFlightBatch
 from model.idempotent.configuration import Bounds, Budgets, Configuration

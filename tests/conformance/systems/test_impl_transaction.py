@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.judging.findings import judge_of, judge_range
+from conformance.adapters.impl.judges import judge_of, judge_range
 from conformance.judging.plan import BadPlan, Plan, prepare
 from model.idempotent.variants import parse
 from tests.sizes import sized

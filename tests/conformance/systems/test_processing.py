@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from conformance.adapters.impl.judges import judge_of
 from conformance.adapters.impl.processing.membership import NOBODY
 from conformance.adapters.impl.processing.world_judge import observed_world
 from conformance.judging.compositions import judged_composition
-from conformance.judging.findings import judge_of
 from conformance.judging.guaranteed import observe_world
 from conformance.judging.plan import BadPlan, Plan
 from conformance.judging.signatures import INDEX

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from conformance.adapters.impl.judges import judge_of
 from conformance.adapters.impl.producer_ids.producer_blocks import observed_world
 from conformance.judging.compositions import judged_composition
-from conformance.judging.findings import judge_of
 from conformance.judging.guaranteed import observe_world
 from conformance.judging.plan import BadPlan, Plan
 from impl.broker.producer_ids import ProducerIdBlocks, ProducerIdController, ProducerIdManager

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.adapters.impl.judges import judge_of, judge_range
 from conformance.adapters.impl.transactions import judge as judging
 from conformance.adapters.impl.transactions.refusals import OUTCOMES, Refused, expected_after
 from conformance.judging.compositions import TRANSACTIONS
-from conformance.judging.findings import judge_of, judge_range
 from conformance.judging.plan import Plan, prepare
 from impl import ApiKey, ErrorCode
 from impl.producer.transaction_manager import TransactionManager

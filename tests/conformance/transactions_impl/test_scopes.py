@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from conformance.adapters.impl.judges import judge_of, judge_range
 from conformance.judging.compositions import TRANSACTIONS
-from conformance.judging.findings import Summary, judge_of, judge_range
+from conformance.judging.findings import Summary
 from conformance.judging.plan import Plan, PreparedPlan, prepare
 from conformance.judging.signatures import INDEX
 from impl.coordinator.effects import SendAnswer

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from conformance.__main__ import main
+from conformance.adapters.impl.judges import judge_of
 from conformance.adapters.impl.shared.snapshots import ActorSnapshot, SnapshotStore
 from conformance.campaigns.mutants import MUTANTS
 from conformance.campaigns.mutants.patched_impl import hunt, hunt_unpatched
 from conformance.generate.models import model_of_configuration
 from conformance.judging.compositions import TRANSACTIONS
-from conformance.judging.findings import judge_of
 from conformance.judging.plan import BadPlan, Plan, PreparedPlan, configuration, prepare
 from conformance.verbs.run import with_own_rules
 from impl.partition.leader import PartitionLeader

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from conformance.judging.system import WIRE_MAX_SEQUENCE, WireNumbers
+from conformance.judging.idempotent.system import WIRE_MAX_SEQUENCE, WireNumbers
 from model.idempotent.configuration import Configuration
 from model.idempotent.leader import Leader, ProducerStateEntry, awaited, nobody, on_produce, recover
 from model.idempotent.messages import Batch, Error, ProduceRequest, ProduceResponse

@@ -28,13 +28,10 @@ from conformance.adapters.impl.idempotent.messages import (
 )
 from conformance.adapters.impl.idempotent.transaction import ImplTransactionClient
 from conformance.adapters.impl.shared.memoised import Interner, MemoisedActor
-from conformance.judging.system import (
-    ClientUnderTest,
-    LeaderUnderTest,
-    Payload,
-    View,
-    WireNumbers,
-)
+from conformance.judging.idempotent.judge import Judge
+from conformance.judging.idempotent.system import ClientUnderTest, LeaderUnderTest, WireNumbers
+from conformance.judging.idempotent.tables import Tables
+from conformance.judging.system import Payload, View
 from impl import SendRequest
 from model.idempotent.configuration import Configuration
 
@@ -116,3 +113,8 @@ def cast_of(
         tuple(kind(shared, producer) for kind in kinds for producer in range(bounds.producers)),
         tuple(ImplLeader(shared, partition) for partition in range(bounds.partitions)),
     )
+
+
+def judge_of_impl(tables: Tables, actors: str, on: str) -> Judge:
+    """The judge of `impl`."""
+    return Judge(tables, ImplSystem(tables.k, frozenset(actors.split(",")), on))

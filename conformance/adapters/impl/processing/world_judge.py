@@ -66,9 +66,8 @@ class ProcessingJudge(WorldJudge):
         )
 
 
-def judge_of_system(tables: WorldTables, system: str, actors: str, on: str) -> ProcessingJudge:
-    """The judge of `impl`, the only system in process. Raises NotApplicable."""
-    assert system == "impl", "other systems are not in process"
+def judge_of_impl(tables: WorldTables, actors: str, on: str) -> ProcessingJudge:
+    """The judge of `impl`. Raises NotApplicable."""
     if on != "bytes":
         raise NotApplicable(f"nodes read bytes, and the codec is {on}; use --codec bytes")
     return ProcessingJudge(tables, ImplProcessing(tables.k))

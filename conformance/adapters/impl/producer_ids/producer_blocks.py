@@ -199,9 +199,8 @@ def tables_of(k: Any) -> WorldTables:
     return WorldTables(k, model_of_configuration(k), view_of)
 
 
-def judge_of_system(tables: WorldTables, system: str, actors: str, on: str) -> WorldJudge:
-    """The judge of `impl`, the only system in process. Raises NotApplicable."""
-    assert system == "impl", "other systems are not in process"
+def judge_of_impl(tables: WorldTables, actors: str, on: str) -> WorldJudge:
+    """The judge of `impl`. Raises NotApplicable."""
     return WorldJudge(tables, ImplProducerIds(tables.k), SHAPE)
 
 

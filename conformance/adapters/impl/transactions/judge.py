@@ -329,11 +329,8 @@ def sending_rules(tables: TransactionTables) -> Iterator[SendingRule]:
             yield from (SendingRule(name, arguments) for arguments in product(*ranges))
 
 
-def judge_of_system(
-    tables: TransactionTables, system: str, actors: str, on: str
-) -> TransactionJudge:
-    """The judge of `impl`, the only system in process. Raises NotApplicable."""
-    assert system == "impl", "other systems are not in process"
+def judge_of_impl(tables: TransactionTables, actors: str, on: str) -> TransactionJudge:
+    """The judge of `impl`. Raises NotApplicable."""
     return TransactionJudge(tables, ImplTransactions(tables.k, is_v2=tables.is_v2, on=on))
 
 

@@ -1,0 +1,1 @@
+"""What the idempotent producer adds: its actors, their tables and views, its judge."""
