@@ -26,14 +26,8 @@ from statistics import median
 from typing import Any
 
 from benchmarks.measuring import alternate, count_option, run_benchmark, scope_argument
-from conformance.judging.backend import (
-    Backend,
-    BackendError,
-    Options,
-    TraceRange,
-    WorkerTask,
-    open_backend,
-)
+from conformance.backends.by_name import open_backend
+from conformance.judging.backend import Backend, BackendError, Options, TraceRange, WorkerTask
 from conformance.judging.plan import BadPlan, Plan, prepare
 from conformance.judging.rows import Found, found_in
 from conformance.judging.runner import cut

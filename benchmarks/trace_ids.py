@@ -21,14 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import count_option, run_benchmark
-from conformance.judging.backend import (
-    BACKENDS,
-    BackendError,
-    Options,
-    TraceRange,
-    WorkerTask,
-    open_backend,
-)
+from conformance.backends.by_name import BACKENDS, open_backend
+from conformance.judging.backend import BackendError, Options, TraceRange, WorkerTask
 from conformance.judging.findings import Summary
 from conformance.judging.rows import Found
 from conformance.judging.runner import Waves, run_waves

@@ -19,8 +19,9 @@ from typing import Final, NamedTuple
 
 from conformance.audit.partition_audit import AuditSettings, PartitionAudit, audit_partition
 from conformance.audit.segments import PartitionSource
+from conformance.backends.by_name import open_job_backend
 from conformance.backends.processes import usable_cores
-from conformance.judging.backend import Options, WorkerTask, each_once, open_job_backend
+from conformance.judging.backend import Options, WorkerTask, each_once
 from proofs.run.files import code_digest, digest, line, pretty, write_whole
 from proofs.run.journal import Journal
 

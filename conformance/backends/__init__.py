@@ -1,1 +1,1 @@
-"""Where traces are judged, and jobs done: Spark, or processes of this machine."""
+"""Backends that judge traces and do jobs: Spark, or processes of this machine."""

@@ -1,1 +1,1 @@
-"""What judges: systems and their interface, lockstep, plans, findings, reports."""
+"""Judging: the interface of systems, lockstep with the model, plans, findings."""

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from proofs.run.files import REPOSITORY
 
@@ -117,27 +116,6 @@ class Options:
     remote: str | None = None
     partitions: int | None = None
     conf: tuple[tuple[str, str], ...] = ()
-
-
-class Opener(Protocol):
-    """Each backend's module has an `open_backend` of this form."""
-
-    def __call__(self, task: WorkerTask, options: Options) -> Backend:
-        """Start workers. Raises BackendError."""
-
-
-BACKENDS: Final = ("spark", "processes")
-
-
-def open_backend(name: str, task: WorkerTask, options: Options) -> Backend:
-    """Start the backend of that name. Raises BackendError, ModuleNotFoundError for pyspark."""
-    opener = cast(Opener, import_module(f"conformance.backends.{name}").open_backend)
-    return opener(task, options)
-
-
-def open_job_backend(name: str, task: WorkerTask, options: Options) -> JobBackend:
-    """As `open_backend`: the same backends do jobs, too."""
-    return cast(JobBackend, open_backend(name, task, options))
 
 
 def each_once(

@@ -23,8 +23,8 @@ from conformance.adapters.brokers.transactions.servers import (
 )
 from conformance.adapters.brokers.transactions.testbed_of_nodes import (
     ClusterTestbed,
-    LeaderlessMarker,
     NodesTestbed,
+    ObservedMarker,
     nodes_backend,
 )
 from conformance.adapters.brokers.transactions.testbed_of_servers import servers_backend
@@ -80,7 +80,7 @@ def servers_target(plan: Plan, options: argparse.Namespace) -> Target:
     return target_at_brokers(plan, options, means, judge)
 
 
-def write_leaderless(seen: LeaderlessMarker, directory: Path) -> None:
+def write_leaderless(seen: ObservedMarker, directory: Path) -> None:
     """What breaks guarantees beside traces, under the name of each."""
     for name in seen.broken:
         told = {"marker": seen.marker, "rows": seen.rows(name)}

@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.judging.backend import BACKENDS, BackendError, Options
+from conformance.backends.by_name import BACKENDS
+from conformance.judging.backend import BackendError, Options
 from proofs.run import BadUse, one_of, positive
 from proofs.run.directory import Remote
 from proofs.say import note

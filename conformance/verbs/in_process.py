@@ -11,8 +11,9 @@ from typing import Any
 
 from conformance.adapters.impl.in_process import InProcessPlayer
 from conformance.adapters.impl.judges import observe_finding, shrink_finding
+from conformance.backends.by_name import open_backend
 from conformance.judging.automatic_masks import NONE, AutomaticMasks
-from conformance.judging.backend import Backend, WorkerTask, open_backend
+from conformance.judging.backend import Backend, WorkerTask
 from conformance.judging.distinguish.play import Player
 from conformance.judging.guaranteed import ObservedProperties
 from conformance.judging.plan import Plan, PreparedPlan

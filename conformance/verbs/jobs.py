@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.backends.by_name import open_job_backend
 from conformance.backends.jobs import task
 from conformance.backends.jobs.table import CommandJob, jobs_of, values_of
 from conformance.backends.jobs.task import JobResult
-from conformance.judging.backend import Options, WorkerTask, each_once, open_job_backend
+from conformance.judging.backend import Options, WorkerTask, each_once
 from conformance.verbs.backend_options import add_backend, backend_options
 from conformance.verbs.listing import KINDS, names_of
 from proofs.run import BAD_USE, HOLDS, NOT_DECIDED, VIOLATED, one_of

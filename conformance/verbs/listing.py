@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from conformance.backends.by_name import BACKENDS
 from conformance.campaigns.mutants import MUTANTS
-from conformance.judging.backend import BACKENDS
 from conformance.judging.plan import SOURCES
 from conformance.verbs.systems import SYSTEMS
 from proofs.run import one_of

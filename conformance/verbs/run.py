@@ -15,7 +15,7 @@ from conformance.adapters.brokers.kafka.errors import UnknownRelease
 from conformance.adapters.brokers.kafka.releases import RELEASES as KAFKA_RELEASES
 from conformance.adapters.brokers.kafka.releases import find_release
 from conformance.adapters.clients.processes import JAVA, SHIPPED
-from conformance.judging.backend import BACKENDS
+from conformance.backends.by_name import BACKENDS
 from conformance.judging.compositions import IDEMPOTENT, JudgedComposition, judged_composition
 from conformance.judging.known_differences import read_baseline
 from conformance.judging.masks import Masks

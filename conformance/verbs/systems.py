@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Final, cast
 
-from conformance.adapters.impl.own_rules import OWN_RULES, SERVED_RULES
+from conformance.adapters.impl.impl_rules import OWN_RULES, SERVED_RULES
 from conformance.judging.plan import Plan
 from proofs.run import one_of
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.__main__ import main
+from conformance.backends.by_name import open_backend
 from conformance.backends.worker import judge
 from conformance.judging.backend import (
     BackendError,
@@ -24,7 +25,6 @@ from conformance.judging.backend import (
     ResultRow,
     TraceRange,
     WorkerTask,
-    open_backend,
 )
 from conformance.judging.findings import Summary
 from conformance.judging.rows import (

@@ -1,1 +1,5 @@
-"""Brokers that run, held to a model over their wire."""
+"""Brokers that run, held to a model over their wire.
+
+`KafkaTestbed` starts a broker or a cluster; `Conversation` builds requests, `CoordinatorConnection`
+sends them; `observed` reads all that a server shows. `backend` plays the traces of a plan there.
+"""

@@ -14,7 +14,7 @@ from conformance.adapters.brokers.kafka.releases import RELEASES, find_release
 from conformance.adapters.brokers.kfake_process import child_broker, kfake_binary, kfake_version
 from conformance.adapters.brokers.served.served_broker import ServedBroker
 from conformance.adapters.clients.processes import client_version
-from conformance.adapters.impl.own_rules import OWN_RULES
+from conformance.adapters.impl.impl_rules import OWN_RULES
 from conformance.judging.compositions import judged_composition
 from model.releases import NEWEST
 from model.releases import RELEASES as MODELLED

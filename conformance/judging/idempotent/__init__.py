@@ -1,1 +1,1 @@
-"""What the idempotent producer adds: its actors, their tables and views, its judge."""
+"""Judging of the idempotent producer: its actors, their tables, judge and observed world."""

@@ -1,1 +1,4 @@
-"""Evidence that travels: the bytes that show a difference, as a script and as pages."""
+"""Reports of a run, from its findings to pages, a data set, and scripts that need Python alone.
+
+`pipeline` takes every run through: directory, waves of traces, findings, report.
+"""

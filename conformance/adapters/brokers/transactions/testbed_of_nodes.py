@@ -166,7 +166,7 @@ class NodesTestbed(ServersTestbed):
         """Nothing: some of them are gone for a while."""
 
 
-class LeaderlessMarker(Protocol):
+class ObservedMarker(Protocol):
     """What brokers do with a marker whose partition nobody leads, and what is `expected` of their
     release."""
 
@@ -186,7 +186,7 @@ class LeaderlessMarker(Protocol):
         """What was asked and seen, of a guarantee that is broken."""
 
 
-ObserveMarker = Callable[[ClusterNodes, Conversation], LeaderlessMarker]
+ObserveMarker = Callable[[ClusterNodes, Conversation], ObservedMarker]
 """Brings a marker about whose partition nobody leads. Raises KafkaError, JavaError."""
 
 
@@ -194,7 +194,7 @@ class ClusterTestbed(NodesTestbed):
     """Brokers that were started here; what becomes of a marker without a leader was seen before."""
 
     def __init__(
-        self, nodes: ClusterNodes, conversation: Conversation, k: Any, leaderless: LeaderlessMarker
+        self, nodes: ClusterNodes, conversation: Conversation, k: Any, leaderless: ObservedMarker
     ) -> None:
         super().__init__(nodes, conversation, k, leaderless.broken)
         self.leaderless = leaderless

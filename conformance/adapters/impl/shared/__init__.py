@@ -1,1 +1,1 @@
-"""What the adapters of several compositions share: snapshots, nodes, the last epoch."""
+"""Parts that the adapters of several compositions share: snapshots, nodes, the last epoch."""
