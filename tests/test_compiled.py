@@ -89,7 +89,7 @@ def test_it_says_which_form_runs(tree: Path) -> None:
 JUDGE_ONE_TRACE = """
 from pathlib import Path
 from tempfile import mkdtemp
-from conformance.judging.findings import judge_range
+from conformance.adapters.impl.judges import judge_range
 from conformance.judging.plan import BadPlan, Plan, prepare
 from impl.form import FORM
 plan = Plan(scope="idempotent-default", system="impl", traces_from=("cover",))

@@ -228,7 +228,7 @@ PLANTED = """
 import json, pathlib, sys
 import impl.partition.leader as leader
 leader.find_duplicate = lambda *_: None
-from conformance.judging.findings import judge_range, shrink_finding
+from conformance.adapters.impl.judges import judge_range, shrink_finding
 from conformance.judging.plan import Plan, prepare
 plan = Plan(scope="idempotent-tiny/breaks=1/refusals=0", traces_from=("cover",))
 prepared = prepare(plan, pathlib.Path(sys.argv[1]))
