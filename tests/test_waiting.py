@@ -37,7 +37,7 @@ ALLOWED = {
     "conformance/adapters/clients/programs/kafka_python_client.py::KafkaPython::__init__": (
         "a program pauses when its schedule says so"
     ),
-    "tests/conformance/fakes/fake_plan.py::judge_one": "work that takes as long as is asked",
+    "tests/conformance/backends/fakes/fake_plan.py::judge_one": "work that takes as long as is asked",
     "tests/impl/broker/test_connection_limits.py"
     "::test_a_first_answer_does_not_wait_for_later_requests::handle_slowly": (
         "work that takes longer than a write"
@@ -48,14 +48,14 @@ ALLOWED = {
     ),
     # between two attempts
     "conformance/adapters/clients/programs/lines.py::start": "between two starts, of which the last counts",
-    "tests/conformance/kafka/compaction_script.py::Side::retry": (
+    "tests/conformance/adapters/brokers/kafka/compaction_script.py::Side::retry": (
         "between two attempts, of which there are two thousand"
     ),
     # how much is done meanwhile decides nothing
     "conformance/campaigns/kills/killing.py::Killing::_live": "how long a broker lives until it is killed",
     "conformance/campaigns/kills/killing.py::Killing::_end": "how long clients go on after the last kill",
-    "tests/conformance/kafka/test_killed_broker.py::Application::send": "how often it sends",
-    "tests/conformance/kafka/test_killed_broker.py::Application::transact": "how often it commits",
+    "tests/conformance/adapters/brokers/kafka/test_killed_broker.py::Application::send": "how often it sends",
+    "tests/conformance/adapters/brokers/kafka/test_killed_broker.py::Application::transact": "how often it commits",
     # diagnosis, which decides nothing either
     "conformance/campaigns/kills/load.py::LoadProcesses::replace": "stacks are written, for who reads them",
     "conformance/campaigns/kills/load.py::LoadProcesses::stop": "stacks are written, for who reads them",

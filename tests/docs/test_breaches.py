@@ -13,7 +13,7 @@ from tests.docs.pages import REPOSITORY, is_understood, page
 pytestmark = pytest.mark.fast
 
 PAGE = page(REPOSITORY / "docs" / "breaches.md")
-RECORDED = REPOSITORY / "tests" / "conformance" / "experiments" / "recorded"
+RECORDED = REPOSITORY / "tests/conformance/campaigns/stories/recorded"
 
 
 @pytest.mark.parametrize("command", PAGE.parsed, ids=" ".join)

@@ -24,7 +24,7 @@ from impl.protocol.schemas import ApiKey
 from proofs.run import BAD_USE, EXIT_CODES
 from proofs.say import note, say
 
-RECORDED: Final = Path("tests/conformance/held/recorded")
+RECORDED: Final = Path("tests/conformance/campaigns/held/recorded")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -24,7 +24,7 @@ from impl.protocol.consumer_protocol import decode_assignment, encode_assignment
 from impl.protocol.errors import ErrorCode
 from impl.protocol.state_records import encode_record
 from impl.settings import InvalidSetting
-from tests.conformance.kafka.group_scripts import CONFIG
+from tests.conformance.adapters.brokers.kafka.group_scripts import CONFIG
 
 T = b"t" * 16
 ALL = frozenset((T, index) for index in range(4))

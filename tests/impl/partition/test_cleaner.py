@@ -1,4 +1,5 @@
-"""What compaction leaves of a log, and when; `tests/conformance/kafka` compares it with Kafka's."""
+"""What compaction leaves of a log, and when; `tests/conformance/adapters/brokers/kafka`
+compares it with Kafka's."""
 
 from __future__ import annotations
 

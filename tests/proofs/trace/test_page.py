@@ -26,7 +26,7 @@ from proofs.lift.source import model_for
 from proofs.trace.format import Choice, Header, Trace, read
 from proofs.trace.html import page_of
 from proofs.trace.replay import Stepper, configuration_of, domains, record
-from tests.conformance.client.test_recorded import runs_of
+from tests.conformance.adapters.clients.test_recorded import runs_of
 from tests.docs.pages import STORIES
 
 CHROMIUM = shutil.which("chromium")
