@@ -70,7 +70,7 @@ class Divergence:
 @dataclass(frozen=True, slots=True)
 class TraceResult:
     """`steps` that were executed, the differing one included; `seen` has a bit for each point
-    of the model's text that they covered (`Tables.points`). `masked`: what is behind masks."""
+    of the model's text that they covered (`ModelTables.points`). `masked`: what is behind masks."""
 
     steps: int
     divergence: Divergence | None

@@ -1,13 +1,12 @@
 """`impl` in process: its producers and its partition leaders, with or without its codec.
 
 Nothing of `impl` is changed or guessed: its cores are called as a driver would call them
-(`impl_client`, `impl_leader`), and what travels is what they gave (`impl_messages`).
+(`client`, `leader`), and what travels is what they gave (`messages`).
 
 Theory of operation. Every actor is there twice, once as it is and once memoised (`memoised`); a
-trace has the ones or the others. No requests bring a producer near
-the wrap in reasonable time (2^31 records): where a scope begins there, the adapter sets the
-sequence that the producer gives next, and the first record of the scope is then sent, stored and
-acknowledged for real.
+trace has the ones or the others. No requests bring a producer near the wrap in reasonable time
+(2^31 records): where a scope begins there, the adapter sets the sequence that the producer gives
+next, and the first record of the scope is then sent, stored and acknowledged for real.
 """
 
 from __future__ import annotations
