@@ -40,7 +40,7 @@ SHARED_MODULES = {
         " scopes variants world"
     ),
     "each composition of the proofs has its own": "assumptions composition theorems",
-    "a composition's part of judging, and of the adapter of impl": "judge system tables",
+    "a composition's part of judging, and of the adapter of impl": "adapter judge system tables",
     "what each package calls its errors, settings, messages and reports": (
         "config errors events messages network report"
     ),

@@ -1,29 +1,17 @@
 """The judges of `impl` in process, and what they do with a plan's traces.
 
-Each composition has its own: tables of the model's actors or worlds, a judge of them and of the
-system's, and a world of the model made of what the system shows.
+Each composition has an adapter of its own, in the folder of its name.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from importlib import import_module
+from typing import Any
 
-from conformance.adapters.impl.idempotent import system as idempotent
-from conformance.adapters.impl.processing import world_judge as processing
-from conformance.adapters.impl.processing import worlds
-from conformance.adapters.impl.producer_ids import producer_blocks
-from conformance.adapters.impl.transactions import judge as transactions
-from conformance.adapters.impl.transactions import tables as transaction_tables
+from conformance.adapters.impl.shared.composition_adapter import CompositionAdapter
 from conformance.generate.models import composition_of_configuration
-from conformance.judging.compositions import (
-    IDEMPOTENT,
-    PROCESSING,
-    PRODUCER_IDS,
-    TRANSACTIONS,
-    judged_composition,
-)
+from conformance.judging.compositions import judged_composition
 from conformance.judging.findings import (
     JudgedRange,
     judge_traces,
@@ -32,42 +20,24 @@ from conformance.judging.findings import (
     steps_of,
 )
 from conformance.judging.guaranteed import ObservedProperties, observe_world, without_unshown
-from conformance.judging.idempotent.observed_world import observed_world
-from conformance.judging.idempotent.tables import Tables
-from conformance.judging.judge import Lockstep
 from conformance.judging.masks import Masks
 from conformance.judging.plan import BadPlan, Plan, PreparedPlan, configuration
 from conformance.judging.signatures import Finding
 from conformance.judging.system import NotApplicable
 
 
-class CompositionAdapter(NamedTuple):
-    """What judges a composition. `judge` takes tables, the actors under test, and the form of
-    messages; it raises NotApplicable."""
-
-    tables: Callable[[Any], Any]
-    judge: Callable[[Any, str, str], Lockstep]
-    observed_world: Callable[[Any], Any]
-
-
-ADAPTERS: Final[Mapping[str, CompositionAdapter]] = {
-    IDEMPOTENT.name: CompositionAdapter(Tables, idempotent.judge_of_impl, observed_world),
-    TRANSACTIONS.name: CompositionAdapter(
-        transaction_tables.tables_of, transactions.judge_of_impl, transactions.observed_world
-    ),
-    PROCESSING.name: CompositionAdapter(
-        worlds.tables_of, processing.judge_of_impl, processing.observed_world
-    ),
-    PRODUCER_IDS.name: CompositionAdapter(
-        producer_blocks.tables_of, producer_blocks.judge_of_impl, producer_blocks.observed_world
-    ),
-}
+def adapter_of(composition: str) -> CompositionAdapter:
+    """The adapter of a composition, from the folder of its name. It is imported when it is asked
+    for: which statements of `impl` a run executes is noted from the import of its modules on."""
+    module = import_module(f"{__package__}.{composition}.adapter")
+    adapter: CompositionAdapter = module.ADAPTER
+    return adapter
 
 
 @functools.lru_cache(maxsize=8)
 def tables_of(k: Any) -> Any:
     """The judge's tables of a configuration: one set serves all that this process does with it."""
-    return ADAPTERS[composition_of_configuration(k)].tables(k)
+    return adapter_of(composition_of_configuration(k)).tables(k)
 
 
 @functools.lru_cache(maxsize=8)
@@ -76,7 +46,7 @@ def judge_of(plan: Plan) -> Any:
 
     Raises BadPlan where the system cannot be brought to the scope.
     """
-    adapter = ADAPTERS[judged_composition(plan.scope).name]
+    adapter = adapter_of(judged_composition(plan.scope).name)
     try:
         judge = adapter.judge(tables_of(configuration(plan)), plan.actors, plan.on)
     except NotApplicable as error:
@@ -101,5 +71,5 @@ def observe_finding(prepared: PreparedPlan, finding: Finding) -> ObservedPropert
     judge = judge_of(plan)
     judge.judge(steps_of(finding))
     composition = judged_composition(plan.scope)
-    world = ADAPTERS[composition.name].observed_world(judge)
+    world = adapter_of(composition.name).observed_world(judge)
     return without_unshown(observe_world(judge.tables.k, world), composition)
