@@ -30,14 +30,18 @@ ALLOWED = {
     "tests/impl/broker/recording.py::main::settle": "handed to loops that look again",
     "conformance/campaigns/stories/setup.py::wait": "a story says how long, and what it shows",
     "conformance/campaigns/directories/script.py::_wait": "a script says how old a segment gets",
-    "conformance/adapters/clients/proxy.py::Proxy::_handle": "a fault: the answer is late by so much",
+    "conformance/adapters/clients/proxy.py::Proxy::_handle": (
+        "a fault: the answer is late by so much"
+    ),
     "conformance/adapters/clients/programs/aiokafka_client.py::Aiokafka::__init__": (
         "a program pauses when its schedule says so"
     ),
     "conformance/adapters/clients/programs/kafka_python_client.py::KafkaPython::__init__": (
         "a program pauses when its schedule says so"
     ),
-    "tests/conformance/backends/fakes/fake_plan.py::judge_one": "work that takes as long as is asked",
+    "tests/conformance/backends/fakes/fake_plan.py::judge_one": (
+        "work that takes as long as is asked"
+    ),
     "tests/impl/broker/test_connection_limits.py"
     "::test_a_first_answer_does_not_wait_for_later_requests::handle_slowly": (
         "work that takes longer than a write"
@@ -47,18 +51,32 @@ ALLOWED = {
         "work that takes its whole limit"
     ),
     # between two attempts
-    "conformance/adapters/clients/programs/lines.py::start": "between two starts, of which the last counts",
+    "conformance/adapters/clients/programs/lines.py::start": (
+        "between two starts, of which the last counts"
+    ),
     "tests/conformance/adapters/brokers/kafka/compaction_script.py::Side::retry": (
         "between two attempts, of which there are two thousand"
     ),
     # how much is done meanwhile decides nothing
-    "conformance/campaigns/kills/killing.py::Killing::_live": "how long a broker lives until it is killed",
-    "conformance/campaigns/kills/killing.py::Killing::_end": "how long clients go on after the last kill",
-    "tests/conformance/adapters/brokers/kafka/test_killed_broker.py::Application::send": "how often it sends",
-    "tests/conformance/adapters/brokers/kafka/test_killed_broker.py::Application::transact": "how often it commits",
+    "conformance/campaigns/kills/killing.py::Killing::_live": (
+        "how long a broker lives until it is killed"
+    ),
+    "conformance/campaigns/kills/killing.py::Killing::_end": (
+        "how long clients go on after the last kill"
+    ),
+    "tests/conformance/adapters/brokers/kafka/test_killed_broker.py::Application::send": (
+        "how often it sends"
+    ),
+    "tests/conformance/adapters/brokers/kafka/test_killed_broker.py::Application::transact": (
+        "how often it commits"
+    ),
     # diagnosis, which decides nothing either
-    "conformance/campaigns/kills/load.py::LoadProcesses::replace": "stacks are written, for who reads them",
-    "conformance/campaigns/kills/load.py::LoadProcesses::stop": "stacks are written, for who reads them",
+    "conformance/campaigns/kills/load.py::LoadProcesses::replace": (
+        "stacks are written, for who reads them"
+    ),
+    "conformance/campaigns/kills/load.py::LoadProcesses::stop": (
+        "stacks are written, for who reads them"
+    ),
     # nothing happens meanwhile, and less of nothing where the machine is slow
     "tests/impl/broker/test_clock.py::test_records_linger_by_the_clock": (
         "a record that lingers is not sent meanwhile"

@@ -1,4 +1,5 @@
-"""`python -m conformance.campaigns.held`: our answers beside a real Kafka's, API by API, field by field.
+"""Our answers beside a real Kafka's, API by API, field by field: `python -m
+conformance.campaigns.held`.
 
 The cases are derived from the table of schemas. Kafka's answers are recorded: `--record` starts a
 real broker and records them anew. Ours are those of a node in this process, or of a broker that

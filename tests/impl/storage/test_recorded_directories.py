@@ -1,7 +1,7 @@
 """Directories that real brokers left: ours says of them what those brokers say.
 
-`python -m conformance.campaigns.directories --record tests/impl/storage/recorded_directories` makes them anew
-(Java 17 and Maven): `--scenario` and `--release` are patterns that choose some.
+`python -m conformance.campaigns.directories --record tests/impl/storage/recorded_directories`
+makes them anew (Java 17 and Maven): `--scenario` and `--release` are patterns that choose some.
 """
 
 from __future__ import annotations
