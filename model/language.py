@@ -214,8 +214,8 @@ def within_scope(condition: bool) -> None:
 @dataclass(frozen=True, slots=True)
 class Thread:
     """Events that a random schedule keeps in order: those of one actor, of one channel that keeps
-    its messages in order, or of one fault. `by` names the choices that tell threads of one name
-    apart."""
+    its messages in order, or of one fault. `by` names the choices that tell threads with the same
+    name apart."""
 
     name: str
     by: tuple[str, ...]

@@ -1,15 +1,15 @@
 """Scopes: how much of a composition is explored, and the configuration that its rules read.
 
-`read_scopes` reads named scopes from a text of entries: `NAME: why | [from=PARENT] NAME=N ... [|
-PART ...]`. A value is a size of the bounds, a budget of faults, or both if both have a field of
-this name; a bare name means 1. A value that is not named is taken from the parent, or from the
-defaults. Three parts may follow:
+`read_scopes` reads named scopes from a text of entries:
+`NAME: why | [from=PARENT] NAME=N ... [| PART ...]`. A value is a size of the bounds, a budget of
+faults, or both if both have a field of this name; a bare name means 1. A value that is not named is
+taken from the parent, or from the defaults. Three parts may follow:
 
 - `room NAME=N ...`: how far a user may raise the budgets beyond the scope's own; replaces the
   defaults.
 - `never NAME, ...: why`: witnesses, events and other incidents that do not happen in this scope.
   Everything else that its sizes and budgets allow must happen in it.
-- `sometimes NAME, ...`: what never happens in the parent and does happen in this scope.
+- `sometimes NAME, ...`: those that never happen in the parent and do happen in this scope.
 """
 
 from __future__ import annotations

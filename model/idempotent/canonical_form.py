@@ -230,7 +230,7 @@ def all_ranks(k: Configuration, w: World) -> Ranks:
 
 
 def rank(ranks: Ranks, producer_id: int, epoch: int) -> int:
-    """The canonical epoch; NO_PRODUCER_EPOCH stays."""
+    """The canonical epoch; NO_PRODUCER_EPOCH stays as it is."""
     return epoch if epoch == NO_PRODUCER_EPOCH else ranks[producer_id][epoch]
 
 

@@ -7,8 +7,8 @@ holds one or two records; linger, batching by size and buffer memory are left ou
 Theory of operation. A batch gets its (producer id, epoch, sequence) when it is first sent, and
 keeps them for every retry. It stays in the partition's in-flight list, in sequence order, until it
 is acknowledged or given up, even while it waits to be sent again. While a batch waits, the producer
-may send only the first of the list. If the leader finds the first of the list out of sequence, it
-no longer remembers the producer as the producer does, and the producer has to recover.
+may send only the first of the list. If the leader finds the first of the list out of sequence, the
+leader has lost part of its memory of the producer, and the producer has to recover.
 
 Without idempotence a batch has neither producer id nor sequence. A batch that is sent again goes to
 the head of the queue, whatever is in flight.

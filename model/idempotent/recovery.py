@@ -158,8 +158,8 @@ def earlier_by(
 
 
 def with_closed_gap(k: Configuration, entry: PartitionEntry, gap: Batch) -> PartitionEntry:
-    """The partition, in which the batches behind a gap take its sequences; the gap is a batch that
-    was refused for good. Up to 2.4, TransactionManager.adjustSequencesDueToFailedBatch."""
+    """The partition after a batch was refused for good: the batches behind this gap take its
+    sequences. Up to 2.4, TransactionManager.adjustSequencesDueToFailedBatch."""
     return replace(
         entry,
         next_sequence=entry.next_sequence - gap.record_count,

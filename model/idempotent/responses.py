@@ -329,7 +329,7 @@ def is_lost_in_split(
 def given_up(
     k: Configuration, client: Client, partition: Partition, b: InFlightBatch, how: Failure
 ) -> Client:
-    """The client, after the batch has failed in this way."""
+    """The client, after the batch has failed as `how` says."""
     entry = client.partitions[partition]
     told = with_entry(client, partition, failed(k, entry, b))
     if how == Failure.FAIL_AND_RECOVER:

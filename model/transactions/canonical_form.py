@@ -54,7 +54,7 @@ def has_normal_form(k: Configuration) -> bool:
 
 
 def down(epoch: int, by: int) -> int:
-    """The epoch, lowered by `by`; a negative one stays."""
+    """The epoch, lowered by `by`; a negative one stays as it is."""
     return epoch if epoch < 0 else max(epoch - by, 0)
 
 
@@ -141,7 +141,7 @@ def is_used(k: Configuration, w: World, producer_id: ProducerId) -> bool:
 
 
 def rank(k: Configuration, w: World, producer_id: ProducerIdOrNone) -> int:
-    """The number of ids in use before this one; NO_PRODUCER_ID stays."""
+    """The number of ids in use before this one; NO_PRODUCER_ID stays as it is."""
     before = sum(1 for q in range(k.bounds.producer_ids) if q < producer_id and is_used(k, w, q))
     return NO_PRODUCER_ID if producer_id == NO_PRODUCER_ID else before
 

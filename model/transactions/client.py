@@ -217,13 +217,13 @@ def of_membership(
 
 
 def asked_partitions(k: Configuration, client: Client, of_group: bool) -> Map[Partition, bool]:
-    """The partitions that a request was sent for."""
+    """The partitions for which a request was sent."""
     return of_membership(k, client, Membership.ASKED, of_group)
 
 
 def to_be_asked(k: Configuration, client: Client, of_group: bool) -> Map[Partition, bool]:
-    """The partitions of the next request: those that were sent for, if any, so that a request that
-    is sent again stays the same."""
+    """The partitions of the next request. A request that is sent again has the same partitions as
+    before; a new one has all new partitions."""
     again = asked_partitions(k, client, of_group)
     new = of_membership(k, client, Membership.NEW, of_group)
     return again if has_any(again) else new

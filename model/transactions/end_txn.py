@@ -71,15 +71,16 @@ def ends_v1(committed: bool) -> Map[TransactionState, End]:
 
 
 def ends_v2(committed: bool) -> Map[TransactionState, End]:
-    """The effect of EndTxn of V2 with the present epoch in each state. A client cannot know whether
-    the coordinator has heard of its transaction, so that an empty one is aborted as well."""
+    """The effect of EndTxn of V2 with the present epoch, in each state. A client cannot know
+    whether the coordinator has heard of its transaction, so that an empty one is aborted as
+    well."""
     if committed:
         return Map((I, P, F, F, I, I, U))
     return Map((P, P, F, F, P, P, U))
 
 
 def ends_v2_again(committed: bool) -> Map[TransactionState, End]:
-    """The effect of EndTxn of V2 with the epoch before in each state."""
+    """The effect of EndTxn of V2 with the previous epoch, in each state."""
     if committed:
         return Map((F, F, C, I, D, I, U))
     return Map((F, F, I, C, I, D, U))

@@ -440,7 +440,7 @@ OTHERS = Stored(
 
 @receives
 def on_other(k: Configuration, leader: Leader) -> Leader:
-    """Append a record or a marker of another transactional id, in turn."""
+    """Append an entry of another transactional id: a record and a marker in turn."""
     begins = leader.other_first_offset == NO_OFFSET
     return replace(
         leader,

@@ -134,8 +134,8 @@ def is_retried(k: Configuration, there: ClientPartition, error: Error, is_next: 
 
 
 def acknowledged(there: ClientPartition) -> ClientPartition:
-    """The partition after its newest batch was acknowledged: the log also has each earlier batch
-    that it will ever accept."""
+    """The partition after its newest batch was acknowledged: an earlier batch is in the log by now,
+    or never will be."""
     return replace(
         there,
         write=Write.NONE,

@@ -205,7 +205,7 @@ def may_come(before: View, was: Row, slot: Slot) -> bool:
 
 
 def only_grows(before: View, was: Row, now: Row) -> bool:
-    """Whether all slots stay as and where they are, and at most one is new."""
+    """Whether no slot has changed or moved, and at most one is new."""
     size = len(was.slots)
     return (
         len(now.slots) >= size

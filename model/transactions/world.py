@@ -455,8 +455,8 @@ def batch_is_produced_again(
     k: Configuration, w: World, instance: Instance, partition: Partition, heard: Flag
 ) -> World:
     """A client sends Produce with the first of several batches in flight. The leader may have
-    handled a newer one before: that one left before the client had the answer to the first one's
-    last request."""
+    handled a newer batch before it: the client had sent that one before the last answer about the
+    first batch."""
     within_scope(pipelines(k))
     within_scope(room_in_log(k, w, partition))
     asked = sender_rules.produce_again(k, w.clients[instance], instance, partition)
