@@ -252,7 +252,9 @@ def test_theorems_count_where_a_release_has_their_rules_and_assumed_properties_a
     assert row["proof"] == {"kind": "theorem", "theorems": ["all_or_none"]}
     assert any("leaders_are_there" in said for said in row["conditions"])
     believed = {row["name"]: row for row in report["not_guaranteed"]}
-    assert believed["committed_is_visible"]["true_if"].startswith("Nowhere: the answer goes when")
+    assert believed["committed_is_visible"]["true_if"].startswith(
+        "In no configuration: the answer is sent once"
+    )
     assert "marked_is_visible" not in believed, "nobody else writes there"
     assert "No Kafka promises, whatever one believes:" in capsys.readouterr().out
     known = {
