@@ -125,7 +125,7 @@ def with_sizes(scope: Scope[V, B, G], text: str) -> Scope[V, B, G]:
 
 
 def check_names(given: Mapping[str, int], *records: Any) -> None:
-    """Raises UnknownSize for a name that is no field of these records."""
+    """Check that each name is a field of one of these records. Raises UnknownSize."""
     known = {f.name for record in records for f in fields(record)}
     if unknown := sorted(given.keys() - known):
         raise UnknownSize(f"no size and no budget is called {unknown[0]!r}: {sorted(known)}")

@@ -67,7 +67,7 @@ class Acks(IntEnum):
 
 
 class Idempotence(IntEnum):
-    """Whether producers have producer ids."""
+    """Whether producers are idempotent: only then do they have producer ids."""
 
     ENABLED = 0
     DISABLED = 1

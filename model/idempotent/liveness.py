@@ -263,7 +263,7 @@ UNBOUNDED = Bounds(records=4, in_flight=3, log=9, max_epoch=5, unbounded=True, f
 """Room for three batches, all in flight at once, and no faults by default."""
 
 NOT_REPLICATED = {"high_watermark_catches_up": "there is one replica"}
-"""Properties that are not checked in a scope, unless it says otherwise."""
+"""Properties that find nothing pending in a scope, unless it says otherwise."""
 
 SCOPES = read_scopes(
     Scope("", "", UNBOUNDED, Budgets(), NOT_REPLICATED),

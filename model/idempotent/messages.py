@@ -22,7 +22,7 @@ StoredCount = Annotated[int, Range(0, "log")]
 InFlightCount = Annotated[int, Range(0, "unfinished")]
 """A number of batches at the beginning of those in flight."""
 Flag = Annotated[int, Range(0, 1)]
-"""A choice between two."""
+"""A choice between two: 0 or 1."""
 
 Epoch = Annotated[int, Range(0, "max_epoch")]
 EpochOrNone = Annotated[int, Range(-1, "max_epoch")]

@@ -332,7 +332,7 @@ def late_request_arrives(
 
 @event(Thread("followers", ("partition",)), wire=Wire.BROKERS)
 def high_watermark_advances(k: Configuration, w: World, partition: Partition) -> World:
-    """The followers catch up."""
+    """The followers fetch the whole log, and the high watermark advances to its end."""
     leader = w.leaders[partition]
     require(k.bounds.replicas > 1)
     require(leader.high_watermark < log_end_offset(leader.log))

@@ -22,7 +22,7 @@ from model.processing.messages import Fate, InputOffset, Member
 
 
 class Progress(IntEnum):
-    """How far one member's transaction is."""
+    """The progress of one member's transaction."""
 
     NONE = 0
     OPEN = 1

@@ -30,7 +30,7 @@ SequenceOrNone = Annotated[int, Range(-1, "max_sequence")]
 Offset = Annotated[int, Range(0, "log")]
 OffsetOrNone = Annotated[int, Range(-1, "log")]
 Flag = Annotated[int, Range(0, 1)]
-"""A choice between two."""
+"""A choice between two: 0 or 1."""
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1

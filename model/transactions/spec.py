@@ -334,12 +334,12 @@ def becomes(outcome: Outcome) -> Callable[[View, View], bool]:
 
 
 def reads_on(before: View, after: View) -> bool:
-    """Readers see more."""
+    """Whether readers see more than before."""
     return any(row.readable > before.rows[p].readable for p, row in after.rows.items())
 
 
 def commit_fails(before: View, after: View) -> bool:
-    """A commit returns with an error."""
+    """Whether a commit returns with an error."""
     return any(
         failed and not before.failed_commits[instance]
         for instance, failed in after.failed_commits.items()
@@ -347,7 +347,7 @@ def commit_fails(before: View, after: View) -> bool:
 
 
 def sends(before: View, after: View) -> bool:
-    """An application sends a record."""
+    """Whether an application sends a record."""
     return before.sent != after.sent
 
 
