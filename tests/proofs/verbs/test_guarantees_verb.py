@@ -78,7 +78,7 @@ def test_what_is_promised_and_broken_is_said_aloud(
     code, report = ask("--failover", "none")
     assert (code, report["verdict"]) == (1, "violated")
     said = capsys.readouterr().out
-    assert "PROMISED AND BROKEN: acked_is_stored: What was acknowledged is in the log" in said
+    assert "PROMISED AND BROKEN: acked_is_stored: An acknowledged record is in the log" in said
 
 
 def test_what_is_broken_has_a_trace_that_breaks_it(ask: Ask, tmp_path: Path) -> None:
