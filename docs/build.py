@@ -4,7 +4,7 @@ The site's sources have the repository's layout, so that a link that works in th
 on the site. Beside the pages in git there are generated ones: the guarantees (`kafka-eos docs`
 wrote them), the risks by release (from their registry), the references of verbs (from the parsers)
 and of releases (from the registry), the tables of systematic and random mutants, of the matrix and
-of known defects (from the figures of runs), and the page of each trace.
+of known defects (from `evidence/`), and the page of each trace.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from proofs.trace.format import read
 from proofs.trace.html import page_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+EVIDENCE = REPOSITORY / "evidence"
 AT_THE_TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
 
 
@@ -116,14 +117,14 @@ def assemble(source: Path, guarantees: Path) -> None:
     reference = source / "docs" / "reference"
     (reference / "verbs.md").write_text(reference_of_verbs(), encoding="utf-8")
     (reference / "releases.md").write_text(reference_of_releases(), encoding="utf-8")
-    systematic = kept_systematic_mutants(REPOSITORY / "docs" / "systematic_mutants.json")
+    systematic = kept_systematic_mutants(EVIDENCE / "systematic_mutants.json")
     (reference / "systematic_mutants.md").write_text(systematic, encoding="utf-8")
-    random = kept_random_mutants(REPOSITORY / "docs" / "random_mutants.json")
+    random = kept_random_mutants(EVIDENCE / "random_mutants.json")
     (reference / "random_mutants.md").write_text(random, encoding="utf-8")
     write_matrix(source / "docs" / "matrix")
-    clients = kept_clients(REPOSITORY / "docs" / "client_table.json").markdown()
+    clients = kept_clients(EVIDENCE / "client_table.json").markdown()
     (source / "docs" / "client_table.md").write_text(clients, encoding="utf-8")
-    defects = kept_defects(REPOSITORY / "docs" / "known_defects.json").markdown()
+    defects = kept_defects(EVIDENCE / "known_defects.json").markdown()
     (source / "docs" / "known_defects.md").write_text(defects, encoding="utf-8")
     (reference / "traces.md").write_text(write_traces(source), encoding="utf-8")
     list_pages(source / "docs" / "guarantees")
@@ -132,7 +133,7 @@ def assemble(source: Path, guarantees: Path) -> None:
 def write_matrix(folder: Path) -> None:
     """The table of brokers, levels and clients, and a page for each cause."""
     folder.mkdir()
-    pages = kept_pages(REPOSITORY / "docs" / "matrix.json")
+    pages = kept_pages(EVIDENCE / "matrix.json")
     for name, page in pages.items():
         (folder / f"{name}.md").write_text(page.markdown(), encoding="utf-8")
     contents = "\n".join(name for name in pages if name != "matrix")
