@@ -4,7 +4,7 @@ The site's sources have the repository's layout, so that a link that works in th
 on the site. Beside the pages in git there are generated ones: the guarantees (`kafka-eos docs`
 wrote them), the risks by release (from their registry), the references of verbs (from the parsers)
 and of releases (from the registry), the tables of systematic and random mutants, of the matrix and
-of known defects (from the figures of runs), and the page of each trace.
+of known defects (from `evidence/`), and the page of each trace.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from proofs.trace.format import read
 from proofs.trace.html import page_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+EVIDENCE = REPOSITORY / "evidence"
 AT_THE_TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
 
 
@@ -43,28 +44,46 @@ INDEX = """# kafka-eos
 
 ```{toctree}
 :hidden:
-:caption: Start here
+:caption: Tutorials
 
-docs/risks
 docs/paths
 docs/tour
-docs/guides/index
-docs/glossary
-ARCHITECTURE
+docs/guides/tutorial
 ```
 
 ```{toctree}
 :hidden:
-:caption: Results
+:caption: How-to guides
 
+docs/guides/index
+docs/guides/kafka_in_your_tests
+docs/guides/faults
+docs/guides/from_aiokafka
+docs/guides/judge_a_system
+docs/guides/audit_topics
+docs/guides/query_runs
+docs/guides/change_a_rule
+docs/guides/add_a_variant
+docs/guides/add_a_guarantee
+docs/guides/add_a_scope
+docs/guides/add_a_fault
+docs/guides/add_a_theorem
+docs/guides/add_a_story
+docs/experiments
+docs/testing
+CONTRIBUTING
+```
+
+```{toctree}
+:hidden:
+:caption: Reference, guarantees and results
+
+docs/risks
 docs/guarantees/README
-docs/breaches
-docs/distinguishable_rules
-docs/delayed_end_txn
-docs/why_five
 docs/matrix/matrix
 docs/client_table
 docs/known_defects
+docs/reference/held
 docs/reference/systematic_mutants
 docs/reference/random_mutants
 docs/reference/traces
@@ -72,28 +91,39 @@ docs/reference/traces
 
 ```{toctree}
 :hidden:
-:caption: Reference
+:caption: Reference, programs and formats
 
+docs/glossary
 docs/reference/commands
 docs/reference/verbs
 docs/reference/releases
-docs/reference/patches
-docs/reference/client_lines
 docs/reference/embedded_broker
 docs/reference/settings
-docs/reference/held
 docs/reference/log_directory
 docs/reference/producer
 docs/reference/consumer
-docs/reference/limits
-docs/reference/spark
-docs/reference/dataset
 docs/reference/audit
-CONTRIBUTING
-docs/decisions/index
+docs/reference/client_lines
+docs/reference/patches
+docs/reference/dataset
+docs/reference/spark
+docs/reference/limits
 CHANGELOG
 ```
+
+```{toctree}
+:hidden:
+:caption: Explanations
+
+ARCHITECTURE
+docs/breaches
+docs/why_five
+docs/delayed_end_txn
+docs/distinguishable_rules
+docs/decisions/index
+```
 """
+"""Four doors: to learn, to do something, to look something up, to understand."""
 
 
 def assemble(source: Path, guarantees: Path) -> None:
@@ -111,19 +141,19 @@ def assemble(source: Path, guarantees: Path) -> None:
     shutil.copytree(guarantees, source / "docs" / "guarantees")
     for name in AT_THE_TOP:
         shutil.copy(REPOSITORY / name, source)
-    (source / "index.md").write_text(INDEX + other_pages(source), encoding="utf-8")
+    (source / "index.md").write_text(INDEX, encoding="utf-8")
     (source / "docs" / "risks.md").write_text(risk_page(), encoding="utf-8")
     reference = source / "docs" / "reference"
     (reference / "verbs.md").write_text(reference_of_verbs(), encoding="utf-8")
     (reference / "releases.md").write_text(reference_of_releases(), encoding="utf-8")
-    systematic = kept_systematic_mutants(REPOSITORY / "docs" / "systematic_mutants.json")
+    systematic = kept_systematic_mutants(EVIDENCE / "systematic_mutants.json")
     (reference / "systematic_mutants.md").write_text(systematic, encoding="utf-8")
-    random = kept_random_mutants(REPOSITORY / "docs" / "random_mutants.json")
+    random = kept_random_mutants(EVIDENCE / "random_mutants.json")
     (reference / "random_mutants.md").write_text(random, encoding="utf-8")
     write_matrix(source / "docs" / "matrix")
-    clients = kept_clients(REPOSITORY / "docs" / "client_table.json").markdown()
+    clients = kept_clients(EVIDENCE / "client_table.json").markdown()
     (source / "docs" / "client_table.md").write_text(clients, encoding="utf-8")
-    defects = kept_defects(REPOSITORY / "docs" / "known_defects.json").markdown()
+    defects = kept_defects(EVIDENCE / "known_defects.json").markdown()
     (source / "docs" / "known_defects.md").write_text(defects, encoding="utf-8")
     (reference / "traces.md").write_text(write_traces(source), encoding="utf-8")
     list_pages(source / "docs" / "guarantees")
@@ -132,19 +162,12 @@ def assemble(source: Path, guarantees: Path) -> None:
 def write_matrix(folder: Path) -> None:
     """The table of brokers, levels and clients, and a page for each cause."""
     folder.mkdir()
-    pages = kept_pages(REPOSITORY / "docs" / "matrix.json")
+    pages = kept_pages(EVIDENCE / "matrix.json")
     for name, page in pages.items():
         (folder / f"{name}.md").write_text(page.markdown(), encoding="utf-8")
     contents = "\n".join(name for name in pages if name != "matrix")
     with (folder / "matrix.md").open("a", encoding="utf-8") as file:
         file.write(f"\n```{{toctree}}\n:hidden:\n\n{contents}\n```\n")
-
-
-def other_pages(source: Path) -> str:
-    """Pages of `docs/` that no table of contents names."""
-    names = (f"docs/{path.stem}" for path in sorted((source / "docs").glob("*.md")))
-    rest = "\n".join(name for name in names if f"\n{name}\n" not in INDEX)
-    return f"\n```{{toctree}}\n:hidden:\n:caption: More\n\n{rest}\n```\n" if rest else ""
 
 
 def list_pages(folder: Path) -> None:

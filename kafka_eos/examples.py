@@ -27,11 +27,11 @@ EXAMPLES: Final[Mapping[tuple[str, str], tuple[tuple[str, str], ...]]] = {
     ("conformance", "explain"): (("explain trace.jsonl --html page.html", "one offline page"),),
     ("conformance", "releases"): (("releases --out releases", "all releases and levels"),),
     ("conformance", "matrix"): (
-        ("matrix --keep docs/matrix.json", "all brokers that can be had here"),
+        ("matrix --keep evidence/matrix.json", "all brokers that can be had here"),
         (f"matrix --brokers {NEWEST},kfake --scopes transactions-tiny", "two brokers, in minutes"),
     ),
     ("conformance", "client-table"): (
-        ("client-table --keep docs/client_table.json", "all clients and features, resumable"),
+        ("client-table --keep evidence/client_table.json", "all clients and features, resumable"),
         ("client-table --clients kafka-python --features admin,idempotent", "two cells each"),
     ),
     ("conformance", "known-defects"): (

@@ -1,7 +1,8 @@
 """What is kept of systematic mutants: the figures of a run, and the reasons of those alive.
 
-`mutants --systematic --keep docs/systematic_mutants.json` writes the figures, of which `make docs`
-makes a page. `alive.toml` has, by mutant, why a reader thinks that nobody needs to notice it.
+`mutants --systematic --keep evidence/systematic_mutants.json` writes the figures, of which
+`make docs` makes a page. `alive.toml` has, by mutant, why a reader thinks that nobody needs to
+notice it.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="keep the figures of --systematic there, with commit and date; `make docs` makes its"
-        " table of docs/systematic_mutants.json",
+        " table of evidence/systematic_mutants.json",
     )
     add_engine(parser)
     add_output(parser)

@@ -17,7 +17,7 @@ INTRODUCTION: Final = (
     "Each client comes from its own registry and runs the same program at real Kafka and at this"
     " project's broker; a feature works if the program says what it must, and the broker's logs do:"
     " codecs, producer ids, markers, committed offsets. `kafka-eos client-table --keep"
-    " docs/client_table.json` runs it again, and `make docs` writes this page."
+    " evidence/client_table.json` runs it again, and `make docs` writes this page."
 )
 LACKS: Final = "has it not"
 NOT_RUN: Final = "not run"

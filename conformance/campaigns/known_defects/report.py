@@ -15,7 +15,7 @@ INTRODUCTION: Final = (
     "Old releases of brokers and clients, from their registries, with defects that are public: each"
     " is shown by one fact of a story (docs/experiments.md) in the last release that has it, and"
     " the same fact is right in the first release that does not."
-    " `kafka-eos known-defects --keep docs/known_defects.json` runs it again, and `make docs`"
+    " `kafka-eos known-defects --keep evidence/known_defects.json` runs it again, and `make docs`"
     " writes this page."
 )
 RELEASES: Final = ("issue", "of", "has it", "first without", "what goes wrong", "result", "date")

@@ -17,7 +17,8 @@ INTRODUCTION: Final = (
     " requests of clients of one version in a scope, or a client behind a proxy. A broker is held"
     " to the model of its own release; one that is not Kafka's to that of the newest, so that each"
     " cause is a difference from Kafka, not always a defect."
-    " `kafka-eos matrix --keep docs/matrix.json` runs it again, and `make docs` writes these pages."
+    " `kafka-eos matrix --keep evidence/matrix.json` runs it again, and `make docs` writes"
+    " these pages."
 )
 
 Row = Mapping[str, Any]

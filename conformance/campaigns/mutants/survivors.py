@@ -1,7 +1,7 @@
 """Random mutants that conformance does not find: why a reader thinks that none needs to, and the
 figures that follow.
 
-`conformance mutants --random N --keep docs/random_mutants.json` writes what became of each;
+`conformance mutants --random N --keep evidence/random_mutants.json` writes what became of each;
 `make docs` makes a page of it.
 """
 

@@ -256,7 +256,7 @@ def test_a_reason_is_of_a_mutant_and_explains_one_that_is_alive(tmp_path, monkey
 
 
 def test_the_page_of_the_kept_run():
-    shown = kept_page(REPOSITORY / "docs" / "systematic_mutants.json")
+    shown = kept_page(REPOSITORY / "evidence" / "systematic_mutants.json")
     assert "tried at commit" in shown
     assert "no reason is known" not in shown
 

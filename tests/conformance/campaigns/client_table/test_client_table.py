@@ -22,7 +22,7 @@ from conformance.verbs import client_table as verb
 from impl import Broker, ErrorFault
 from proofs.run import BadUse
 
-KEPT = Path(__file__).parents[4] / "docs" / "client_table.json"
+KEPT = Path(__file__).parents[4] / "evidence" / "client_table.json"
 PYTHON = [sys.executable, str(PROGRAMS / "kafka_python.py")]
 REDUCED = ["--clients", "kafka-python", "--features", "metadata,transactions", "--brokers", OURS]
 

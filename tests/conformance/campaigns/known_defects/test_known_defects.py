@@ -25,7 +25,7 @@ from model.releases import numbers
 from proofs.run import BadUse
 from proofs.run.files import SOURCES
 
-KEPT = Path(__file__).parents[4] / "docs" / "known_defects.json"
+KEPT = Path(__file__).parents[4] / "evidence" / "known_defects.json"
 ISSUE = re.compile(r"KAFKA-\d+|[\w-]+ #\d+")
 LATE = "late_produce_hangs"
 

@@ -115,7 +115,7 @@ def test_a_cause_has_one_page_with_all_cells_that_show_it():
 
 
 def test_the_kept_matrix_makes_pages():
-    file = Path(__file__).parents[4] / "docs" / "matrix.json"
+    file = Path(__file__).parents[4] / "evidence" / "matrix.json"
     pages = verb.kept_pages(file)
     assert len(pages) > 1
     assert "kfake" in pages["matrix"].markdown()
@@ -125,7 +125,7 @@ def test_the_kept_matrix_makes_pages():
 
 def test_kfake_is_judged_nearly_as_far_as_kafka_and_each_cause_once():
     """One cosmetic difference hid all that was behind it: 262 of 10,185 transitions were judged."""
-    file = Path(__file__).parents[4] / "docs" / "matrix.json"
+    file = Path(__file__).parents[4] / "evidence" / "matrix.json"
     cells = {cell["name"]: cell for cell in json.loads(file.read_text())["cells"]}
     scopes = ("v2-idempotent-default", "v2-transactions-default", "v1-transactions-default")
     for scope in scopes:

@@ -65,7 +65,7 @@ pytestmark = pytest.mark.xdist_group("random mutants")  # to list them takes sec
 SCOPE = "idempotent-restart"
 CEILINGS = [
     Path(__file__).with_name("coverage_of_impl.json"),
-    REPOSITORY / "docs" / "impl_coverage.json",
+    REPOSITORY / "evidence" / "impl_coverage.json",
 ]
 """14 scopes; all of them."""
 
@@ -347,7 +347,7 @@ def test_what_changes_nothing_of_the_protocol_does_not_count():
 
 
 def test_the_page_of_the_kept_run():
-    shown = kept_page(REPOSITORY / "docs" / "random_mutants.json")
+    shown = kept_page(REPOSITORY / "evidence" / "random_mutants.json")
     assert "judged at commit" in shown
     assert "no reason is known" not in shown
 
