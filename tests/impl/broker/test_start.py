@@ -32,7 +32,10 @@ NEEDED = {
 """The modules behind the first answer, by package. One more is a few milliseconds more for all who
 start a broker: is it wanted before the first request that needs it?"""
 
-DEAR = {"decimal", "difflib", "hashlib", "json", "platform", "secrets", "shutil", "tempfile"}
+DEAR = {
+    *("decimal", "difflib", "hashlib", "ipaddress", "json", "pathlib", "platform", "secrets"),
+    *("shutil", "tempfile", "urllib.parse"),
+}
 """Of Python's own, what takes milliseconds, and neither asyncio nor argparse imports."""
 
 PROGRAM = """
