@@ -107,12 +107,14 @@ def load(verb: Verb) -> Implementation:
 def import_for_good(module: str) -> ModuleType:
     """Import a module that stays to the end of the process, as does all that it imports: the
     collector would look for cycles in that again and again, and find none to free."""
+    collects = gc.isenabled()
     gc.disable()
     try:
         return import_module(module)
     finally:
         gc.freeze()
-        gc.enable()
+        if collects:
+            gc.enable()
 
 
 class VerbArguments(argparse.ArgumentParser):
