@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from ipaddress import IPv6Address
 from typing import Final
 
 from impl.settings import MAX_PORT
@@ -52,6 +51,8 @@ def parse_address(text: str, default_port: int | None = None, least_port: int = 
 
 
 def _hint(text: str) -> str:
+    from ipaddress import IPv6Address  # most addresses have a port
+
     host = text.rpartition("://")[2]
     try:
         IPv6Address(host)

@@ -7,10 +7,12 @@ exit codes: 0 holds, 1 violated, 2 bad use or bad input, 3 not decided.
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
+from types import ModuleType
 from typing import Final, Protocol, cast
 
 from kafka_eos.environment import hidden_package, unwritable_path
@@ -98,8 +100,21 @@ def usage(room: str | None = None) -> str:
 def load(verb: Verb) -> Implementation:
     """Import the verb's module. Raises ModuleNotFoundError where an extra is missing."""
     module, _, name = verb.module.partition(":")
-    found = import_module(module)
+    found = sys.modules.get(module) or import_for_good(module)
     return cast(Implementation, getattr(found, name) if name else found)
+
+
+def import_for_good(module: str) -> ModuleType:
+    """Import a module that stays to the end of the process, as does all that it imports: the
+    collector would look for cycles in that again and again, and find none to free."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(module)
+    finally:
+        gc.freeze()
+        if collects:
+            gc.enable()
 
 
 class VerbArguments(argparse.ArgumentParser):

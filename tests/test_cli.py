@@ -1,6 +1,7 @@
 """The command line and the public door: one table of verbs, lazy imports, extras, exit codes."""
 
 import argparse
+import gc
 import inspect
 import os
 import shlex
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +19,7 @@ import kafka_eos
 from conformance.__main__ import main as conformance
 from conformance.verbs import listing
 from kafka_eos import command_line
-from kafka_eos.command_line import main
+from kafka_eos.command_line import import_for_good, main
 from kafka_eos.examples import EXAMPLES
 from kafka_eos.verbs import EXTRAS, ROOMS, VERBS, Verb, find_verb, verbs_of
 from proofs.__main__ import main as proofs
@@ -297,3 +299,15 @@ def test_no_room_is_imported_before_it_is_used() -> None:
         [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
     assert result.stdout.endswith("[]\n['impl']\n")
+
+
+@pytest.mark.parametrize("collects", [True, False])
+@pytest.mark.parametrize("module", ["kafka_eos.verbs", "kafka_eos.no_such_module"])
+def test_an_import_leaves_the_collector_as_it_was(module: str, collects: bool) -> None:
+    (gc.enable if collects else gc.disable)()
+    try:
+        with suppress(ModuleNotFoundError):
+            import_for_good(module)
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()

@@ -12,7 +12,6 @@ Sources: `ClientQuotaControlManager`, `ClientQuotasImage`, `QuotaConfig`; KIP-54
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -128,6 +127,8 @@ def _keys_of(entity: QuotaEntity) -> Mapping[str, str]:
 
 def _is_address(name: str | None) -> bool:
     """Names of hosts are not resolved here."""
+    from ipaddress import ip_address  # few clusters have quotas
+
     try:
         return name is None or bool(ip_address(name))
     except ValueError:

@@ -23,11 +23,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from impl.broker.client_quotas import ClientQuotas
-from impl.broker.dynamic_settings import format_defaults
-from impl.broker.node_settings import with_log_changes
 from impl.broker.producer_ids import BlockSource, ProducerIdBlocks
 from impl.broker.replicas import ReplicaPlacement
 from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType, ResourceConfigs
+from impl.broker.setting_changes import format_defaults, with_log_changes
 from impl.broker.topics import Topic, Topics
 from impl.log.disk import DiskSpace
 from impl.partition.log_config import LogConfig

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class NodeConfig(Settings):
     """A node's settings; Kafka's defaults where it has any. Times in milliseconds.
 

@@ -25,6 +25,7 @@ from impl.broker.kafka_settings import KAFKA_SETTINGS, UpdateMode
 from impl.broker.node_effects import ELSEWHERE, find_reason
 from impl.broker.node_settings import TOPIC_NAMES, can_change, parse_setting
 from impl.broker.releases import is_in
+from impl.broker.setting_changes import ELIGIBLE_REPLICAS_SINCE, MIN_IN_SYNC
 from impl.broker.topic_refused import TopicRefused
 from impl.coordinator.group_config import ConsumerGroupConfig
 from impl.protocol.errors import ErrorCode
@@ -41,9 +42,6 @@ _NOT_ZERO: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """How Kafka refuses 0 while it runs."""
-_MIN_IN_SYNC: Final = "min.insync.replicas"
-ELIGIBLE_REPLICAS_SINCE: Final = "4.1"
-"""The first release that formats a cluster with eligible replicas (KIP-966)."""
 
 
 def check_changes(changed: Collection[str], *, of_all: bool) -> None:
@@ -117,16 +115,9 @@ def check_in_sync(
     """Raise `TopicRefused` where eligible replicas need a setting of all brokers."""
     if not is_in(ELIGIBLE_REPLICAS_SINCE, release):
         return
-    if of_all and _MIN_IN_SYNC in before and _MIN_IN_SYNC not in after:
-        problem = f"Cluster-level {_MIN_IN_SYNC} cannot be removed while ELR is enabled."
+    if of_all and MIN_IN_SYNC in before and MIN_IN_SYNC not in after:
+        problem = f"Cluster-level {MIN_IN_SYNC} cannot be removed while ELR is enabled."
         raise TopicRefused(_E.INVALID_CONFIG, problem)
-    if not of_all and _MIN_IN_SYNC in changed:
-        problem = f"Broker-level {_MIN_IN_SYNC} cannot be altered while ELR is enabled."
+    if not of_all and MIN_IN_SYNC in changed:
+        problem = f"Broker-level {MIN_IN_SYNC} cannot be altered while ELR is enabled."
         raise TopicRefused(_E.INVALID_CONFIG, problem)
-
-
-def format_defaults(release: str, min_insync_replicas: int) -> Mapping[str, str]:
-    """What all brokers of a new cluster have: as if it had been changed already."""
-    if not is_in(ELIGIBLE_REPLICAS_SINCE, release):
-        return MappingProxyType({})
-    return MappingProxyType({_MIN_IN_SYNC: str(min_insync_replicas)})

@@ -20,7 +20,6 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -170,7 +169,7 @@ class Broker:
         self._is_serving = False
         self._has_ended = False
         self.clock = BrokerClock(lambda ms: self._call(partial(self._advance_nodes, ms)))
-        self._disk = None if directory is None else DirectoryDisk(Path(directory))
+        self._disk = None if directory is None else _open_disk(directory)
         self.cluster = self._open_cluster()
         self.faults = InjectedFaults(self.cluster, self.clock)
         self._timeline = Timeline(self.clock, self.cluster)
@@ -473,6 +472,13 @@ class Broker:
             when = "has ended" if self._has_ended else "has not begun"
             block = "in the block of `with Broker(...) as kafka`"
             raise RefusedCall(f"the broker serves {block}, which {when}")
+
+
+def _open_disk(directory: str | os.PathLike[str]) -> DirectoryDisk:
+    """Raises `DirectoryInUse`."""
+    from pathlib import Path  # most brokers keep no files
+
+    return DirectoryDisk(Path(directory))
 
 
 def _warn_of_kept_settings(cluster: Cluster, config: NodeConfig) -> None:

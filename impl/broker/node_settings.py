@@ -259,14 +259,14 @@ def _replace(settings: T, path: str, value: Any) -> T:
     )
 
 
-def with_changes(config: NodeConfig, changes: Mapping[str, str]) -> NodeConfig:
+def apply_changes(config: NodeConfig, changes: Mapping[str, str]) -> NodeConfig:
     """The settings of a node with changes of it that take effect while it runs."""
     for name, value in _parse_changes(changes):
         config = _apply(config, name, value, ())
     return config
 
 
-def with_log_changes(config: LogConfig, changes: Mapping[str, str]) -> LogConfig:
+def apply_log_changes(config: LogConfig, changes: Mapping[str, str]) -> LogConfig:
     """The settings of topics without their own, with changes of a broker."""
     for name, value in _parse_changes(changes):
         config = _apply(config, name, value, (), _LOG)

@@ -8,7 +8,6 @@ import logging
 import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from ipaddress import ip_address
 from socket import gaierror
 from typing import Final, TypeVar
 
@@ -272,6 +271,8 @@ def _host(text: str) -> str:
 
 
 def _is_ip_address(text: str) -> bool:
+    from ipaddress import ip_address  # most hosts have no colon
+
     try:
         ip_address(text)
     except ValueError:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from impl.broker.cluster import BrokerEndPoint, Cluster
 from impl.broker.config import NodeConfig
-from impl.broker.node_settings import with_changes
 from impl.broker.outputs import BrokerRequest, Close, DecodedRequest, Output, Response
 from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType
+from impl.broker.setting_changes import with_changes
 from impl.broker.topics import Topic, Topics
 from impl.protocol.errors import ErrorCode
 from impl.protocol.message_form import Value

@@ -15,7 +15,7 @@ from impl.protocol.errors import ErrorCode
 from impl.settings import MAX_REPLICAS, Settings, integer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class TransactionConfig(Settings):
     """A coordinator's settings; times in milliseconds. `TransactionConfig`, `TransactionLogConfig`.
 

@@ -14,7 +14,7 @@ OFFSET_VALUE_VERSION: Final = 4
 """Of the values of committed offsets that are written."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class OffsetsConfig(Settings):
     """A coordinator's settings, and what differs by release; the defaults are those of 4.3.1.
 
@@ -49,7 +49,7 @@ OFFSETS_CONFIGS: Final[Mapping[str, OffsetsConfig]] = MappingProxyType(
 """The settings of each release that changed them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class GroupConfig(Settings):
     """A coordinator's settings: `group.*` of Kafka, in its units. Raises `InvalidSetting`."""
 
@@ -67,7 +67,7 @@ MigrationPolicy = Literal["disabled", "upgrade", "downgrade", "bidirectional"]
 """Which groups of one kind become groups of the other."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ConsumerGroupConfig(Settings):
     """A coordinator's settings: `group.consumer.*` of Kafka, in its units.
 

@@ -20,9 +20,11 @@ import mmap
 import os
 from collections import OrderedDict
 from contextlib import suppress
-from pathlib import Path
 from struct import Struct
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 OPEN_FILES: Final = 200
 """Kept open by a `DirectoryDisk`; a process may usually have 1024."""

@@ -33,7 +33,7 @@ _KNOWN_TYPE: Final = ValidValues(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LogConfig(Settings):
     """A topic's settings that a leader applies, and its release's rules.
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
+from impl.settings import Settings
 
-@dataclass(frozen=True, slots=True)
-class TransactionRules:
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class TransactionRules(Settings):
     """A release's rules; the defaults are those of 4.3.1."""
 
     verifies: bool = True

@@ -98,7 +98,7 @@ _SUPER_USERS: Final = ValidValues(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Security(Settings):
     """Listeners, users and access control of a broker.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, ip_address
 from typing import Any, Final
 
 ANONYMOUS: Final = "User:ANONYMOUS"
@@ -32,14 +31,13 @@ def format_host(address: Sequence[Any]) -> str:
     `InetAddress.getHostAddress`.
     """
     host, *rest = address
-    try:
-        ip = ip_address(host.partition("%")[0])
-    except ValueError:
+    if len(rest) < 3:  # an address of IPv4, which Java writes the same, or no address
         return str(host)
-    if isinstance(ip, IPv4Address):
-        return str(ip)
+    from ipaddress import IPv6Address
+
+    ip = IPv6Address(host.partition("%")[0])
     if ip.ipv4_mapped is not None:
         return str(ip.ipv4_mapped)
     groups = ":".join(f"{int(group, 16):x}" for group in ip.exploded.split(":"))
-    zone = rest[2] if len(rest) == 3 else 0
+    zone = rest[2]
     return f"{groups}%{zone}" if zone else groups

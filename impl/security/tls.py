@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -122,6 +121,8 @@ def _with_names(problem: str, load: Callable[[], T]) -> T:
 
 def _check_pem(path: str, label: str) -> None:
     """Raises `OSError` if a file cannot be read, `InvalidCertificate` if it has no such part."""
+    from pathlib import Path  # most brokers have no TLS
+
     if f"{label}-----".encode() not in Path(path).read_bytes():
         raise InvalidCertificate(f"{path} has no {label} in PEM")
 

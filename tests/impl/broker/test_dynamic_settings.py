@@ -11,8 +11,16 @@ from impl import Broker
 from impl.broker import topic_settings
 from impl.broker.cluster import Cluster
 from impl.broker.config import NodeConfig
-from impl.broker.node_settings import TOPIC_DEFAULTS, UnknownSetting, configure, path_of
+from impl.broker.node_settings import (
+    TOPIC_DEFAULTS,
+    UnknownSetting,
+    apply_changes,
+    apply_log_changes,
+    configure,
+    path_of,
+)
 from impl.broker.resource_configs import ALL_BROKERS, ConfigResourceType
+from impl.broker.setting_changes import with_changes, with_log_changes
 from impl.broker.setting_views import ConfigSource
 from impl.partition.log_config import LogConfig
 from impl.protocol.errors import ErrorCode
@@ -353,3 +361,23 @@ def test_larger_units_count_where_no_smaller_ones_are_given() -> None:
     assert configure(config, "log.retention.hours", "4").log.retention_ms == 180_000
     config = configure(config, RETENTION, "5")
     assert configure(config, "log.retention.minutes", "4").log.retention_ms == 5
+
+
+@pytest.mark.parametrize("least", [1, 2])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"min.insync.replicas": "1"},
+        {"min.insync.replicas": "2"},
+        {"min.insync.replicas": " +2 "},
+        {"min.insync.replicas": "none"},
+        {"min.insync.replicas": "2", "max.connections": "7"},
+        {"log.retention.ms": "5"},
+    ],
+    ids=str,
+)
+def test_changes_that_change_nothing_need_no_parser(changes: dict[str, str], least: int) -> None:
+    config = NodeConfig(log=LogConfig(min_insync_replicas=least))
+    assert with_changes(config, changes) == apply_changes(config, changes)
+    assert with_log_changes(config.log, changes) == apply_log_changes(config.log, changes)
