@@ -78,7 +78,8 @@ ASSUMPTIONS: Mapping[str, ProofAssumption] = {
 }
 
 OF_TRANSACTIONS = ("logs_are_kept", "nothing_expires", "one_conversation", "one_batch_in_flight")
-"""What the model of transactions leaves out, or has only one of."""
+"""The simplifications of the model of transactions: parts that it leaves out, or has only one
+of."""
 
 EXCLUDED_STEPS: Mapping[str, frozenset[str]] = {
     "add_partitions": frozenset(),

@@ -19,7 +19,7 @@ DECIDED = (*SOUND, *ENDS_KNOWN, "prepare_is_next")
 
 
 def epochs_rotate(k: Configuration) -> bool:
-    """Where epochs end, every client takes the next producer id, and this id is logged."""
+    """If epochs end, every client takes the next producer id, and this id is logged."""
     return not k.bounds.epochs_end or (
         k.variant.rotation == Rotation.ANYONE
         and k.variant.id_memory == IdMemory.LOGGED
