@@ -59,7 +59,7 @@ OF_ONE_PRODUCER = (*OF_STEPS, "two_partitions", "five_in_flight")
 """The assumptions of the abstraction to one producer at one partition."""
 
 EVERYWHERE = ("nothing_forgotten", "nothing_deleted", "no_crash", "no_splits", "id_for_life")
-"""What the proofs leave out: each is a rule of the world, or a part of one."""
+"""Parts of the world that the proofs leave out: each is a rule, or a part of one."""
 
 OF_CLIENTS = ("no_splits", "id_for_life")
 """The ones that matter if no clause is about leaders: the client may then receive any error at any

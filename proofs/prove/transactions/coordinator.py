@@ -83,7 +83,7 @@ def is_answer(c: Coordinator) -> bool:
 
 
 def epochs_are_many(k: Configuration) -> bool:
-    """Where epochs end, clients may use the epochs before the last, and more than one exists."""
+    """If epochs end, clients may use the epochs before the last, and more than one exists."""
     return not k.bounds.epochs_end or (
         k.bounds.exhausted_epoch == k.bounds.max_epoch - 1 and k.bounds.exhausted_epoch > 0
     )
