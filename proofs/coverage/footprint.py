@@ -1,4 +1,4 @@
-"""The footprint of a configuration: what happens in it, each thing by a name.
+"""The footprint of a configuration: everything that happens in it, by name.
 
 | kind      | what it says                                       | named                         |
 |-----------|----------------------------------------------------|-------------------------------|
@@ -8,10 +8,9 @@
 | orders    | an event can happen right after another            | `EVENT then EVENT`            |
 | conflicts | two events can happen in one state                 | `EVENT beside EVENT`          |
 
-Decisions are named by the event alone, all else by the event with its choices. Orders and conflicts
-are the relations that process mining calls a footprint. Decisions are those of one text, so that
-the footprints of a model and of a changed one can be compared: what the text decides in the states
-of the other is asked.
+Decisions are named by the event alone, all other kinds by the event with its choices. Orders and
+conflicts are the relations that process mining calls a footprint. The decisions of the unchanged
+text are also evaluated in the states of a changed model, so that the two footprints can be compared.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 1. A *branch* is the condition of an `if`, an `elif`, a conditional expression, or of an `if` in a
    comprehension. Its outcomes are `then` and `else`.
 2. A *conjunct* is an operand of `and` or `or`, or the whole condition of a `require` or a
-   `within_scope` that has none. Its outcomes are `true` and `false`.
-3. A point is met as Python would meet it, were the rule run in a reachable state: all limits of
-   the rule in front of it hold, and the operands before it leave the decision to it.
+   `within_scope` that has no such operand. Its outcomes are `true` and `false`.
+3. A point is met if Python would meet it when the rule runs in a reachable state: all limits of
+   the rule before the point hold, and the operands before it do not decide the condition.
 4. Sites are counted in the order of a function's text: `leader.in_sequence#2`. A point is a site
-   with one of its outcomes: `leader.in_sequence#2:false`. Names in a composition begin with its
-   own: `producer_ids.store.on_write#1:then`.
+   with one of its outcomes: `leader.in_sequence#2:false`. Names begin with the composition's name:
+   `producer_ids.store.on_write#1:then`.
 
 Everything here is read from the text alone: a place that no scope ever evaluates is a point too.
 """

@@ -126,7 +126,7 @@ def state_points(model: Model) -> list[Point]:
     return found
 
 
-# Where it happens
+# Where states are entered
 
 
 def leaves_of(lifted: Lifted, k: Any, model: Model, enum: type[IntEnum]) -> list[Node]:

@@ -54,8 +54,8 @@ def allowed_events(scope: str, variant: str) -> frozenset[str]:
     """Return the events that sizes, budgets and variant do not exclude by themselves."""
     model = model_for(scope)
     k = configuration_of(model, scope, variant)
-    # A world and its normal form have the same events, and normal forms are nearly all of the time
-    # that lifting an unbounded scope takes.
+    # A world and its normal form have the same events, and lifting an unbounded scope spends
+    # nearly all of its time on normal forms.
     forms = not is_unbounded(k)
     machine = lift(model, k, scope, guarantees=False, normal_forms=forms).machine
     rules = specialise(with_constant_inputs(machine)).rules
@@ -76,7 +76,7 @@ def sometimes(
     never = never_of(model, scope, variant)
     lost = without(wanted, {*met, *never})
     absent = without(sorted(model_for(scope).rules), {*met, *never})
-    if absent:  # what is allowed costs as much as lifting the scope
+    if absent:  # finding the allowed events costs as much as lifting the scope
         lost += tuple(event for event in absent if event in allowed_events(scope, variant))
     return Sometimes(lost, unexpected(never, met), enforce)
 

@@ -66,7 +66,7 @@ class Symmetry:
     blocks: tuple[tuple[str, ...], ...]
 
 
-# What stands where
+# Places of leaves
 
 
 def leaf_places(
@@ -215,7 +215,7 @@ class Exchange:
             raise NotSymmetric(f"{rule.label} and {twin.label} write different {different[0]}")
 
 
-# The whole
+# The symmetry of a machine
 
 
 def choice_types(model: Model) -> dict[str, dict[str, str | None]]:

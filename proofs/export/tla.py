@@ -139,8 +139,8 @@ class _Printer:
 
     def module(self, *, levels: bool) -> str:
         """Return the whole text."""
-        self.body(levels=levels)  # the names declared by all of it are known from here on, so
-        body = self.body(levels=levels)  # that no operator binds one of them
+        self.body(levels=levels)  # the first printing declares all names, so
+        body = self.body(levels=levels)  # no operator of the second binds one of them
         title = f" MODULE {self.name} ".center(RULER, "-")
         return "\n\n".join((title, *self.opening(), *body, "=" * RULER)) + "\n"
 

@@ -84,7 +84,7 @@ class Functions(Comprehensions):
         """Whether the function is about the current world: a rule, or a guarantee."""
         return key_of(function) in self.rules | self.sentences
 
-    # Who calls whom
+    # Calls between functions
 
     def tree(self, function: FunctionType) -> ast.FunctionDef:
         """Return the syntax tree of a function of the model."""

@@ -92,7 +92,7 @@ def merge(shapes: Shapes, condition: Node, a: Any, b: Any) -> Any:
     if isinstance(a, (SetValue, Span)) and isinstance(b, (SetValue, Span)):
         return merge_sets(condition, a, b)
     if isinstance(a, PredicateSet) and isinstance(b, PredicateSet):
-        # Cached: what many branches share is asked for once, not once for each of them.
+        # Cached, so that a value which many branches share is computed only once.
         return PredicateSet(cache(lambda x: dag.ite(condition, a.holds(x), b.holds(x))))
     if isinstance(a, Seq) and isinstance(b, FunctionSeq):
         a = as_function(shapes, a)

@@ -1,15 +1,15 @@
 """The intermediate form: a hash-consed graph of integer and Boolean operations.
 
-Every form of the model but the source and the TLA+ text is printed from this graph, so it is kept
-as small as its purpose allows:
+Every form of the model except the source and the TLA+ text is printed from this graph, so the graph
+is kept as small as its purpose allows:
 
-1. A node is a bool or an int; enums are ints; nothing else exists here.
+1. A node is a bool or an int; enums are ints; there are no other types.
 2. Equal nodes are the same object, so a graph is compared and counted by identity.
-3. Each int node knows an interval that contains its value whenever the leaves are in their
-   declared ranges; simplification may rely on it, and the range obligations
-   (`proofs.lift.obligations`) discharge it.
-4. Nodes are built through the functions below, which fold constants, or by the operators of a node,
-   which stand for them; nobody calls `Node(...)`.
+3. Each int node has an interval that contains its value whenever the leaves are in their declared
+   ranges. Simplification may rely on the interval; the range obligations
+   (`proofs.lift.obligations`) justify this.
+4. Nodes are built by the functions below, which fold constants, or by the operators of a node,
+   which call these functions. No other code calls `Node(...)`.
 
 `True` and `1` are different nodes: the key of a node holds its kind.
 """
@@ -128,7 +128,7 @@ def _make(
     value: int = 0,
     name: str = "",
 ) -> Node:
-    # Equal arguments are the same object; but for leaves and inputs, bounds follow from them.
+    # Equal arguments are the same object. Except for leaves and inputs, bounds follow from them.
     bounds = (lo, hi) if op in ("leaf", "input") else None
     key = (op, args, is_bool, value, name, bounds)
     found = _INTERNED.get(key)

@@ -76,7 +76,7 @@ class ModuleReader:
         """Yield names that hide a word, words under another name, and objects from elsewhere."""
         for name, found in self.bound.items():
             if not name.isidentifier():
-                continue  # no text can use it: pytest's own, where it rewrites assertions
+                continue  # no text can use this name: pytest adds it when it rewrites assertions
             problem, cure = self.wrong_name(name, found)
             if problem:
                 yield self.refuse(self.place_of(name), problem, cure)

@@ -193,7 +193,7 @@ class _Replacer(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.expr) and [ast.dump(node)] == self.anchor:
             return self._replacement_at(node)[0]
-        # The inner parts first: what is put in is not searched.
+        # The inner parts come first, so that the replacement itself is not searched.
         node = self.generic_visit(node)
         if isinstance(node, ast.Dict):
             self._replace_entries(node)

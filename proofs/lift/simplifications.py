@@ -110,7 +110,7 @@ class Facts:
             elif b.is_const:
                 self._narrow(a, a.lo + (b.value == a.lo), a.hi - (b.value == a.hi))
             return
-        if not holds:  # not a < b is b <= a, not a <= b is b < a
+        if not holds:  # not a < b means b <= a, and not a <= b means b < a
             a, b, op = b, a, "le" if op == "lt" else "lt"
         strict = op == "lt"
         if b.is_const:

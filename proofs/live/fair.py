@@ -1,17 +1,17 @@
-"""Fair loops in a finite graph: where a run can stay for ever and every assumption be kept.
+"""Finds fair loops in a finite graph: a run can stay in one for ever and keep every assumption.
 
 Theory of operation.
 
-1. A run may also do nothing for ever: each state has, beside its edges, a step to itself that is
-   no edge. A run ends in a loop, and what it does for ever lies in one strongly connected part.
-2. `Weak`: an action that is enabled in every state of the loop is taken in it. A component that
-   breaks this has no part that keeps it, and is dropped whole.
-3. `Strong`: if the loop has an edge of `often`, it has one of `then`. A component that breaks
-   this may have parts that keep it: those without `often`. They are looked for in turn.
-4. `must` edges are what the loop is looked for: it has at least one.
+1. A run may also do nothing for ever: besides its edges, each state has a step to itself that is
+   not an edge. Every run ends in a loop, which lies in one strongly connected component.
+2. `Weak`: an action that is enabled in every state of the loop is taken in the loop. If a component
+   breaks this, so does each of its parts, and the component is dropped whole.
+3. `Strong`: if the loop has an edge of `often`, it has one of `then`. If a component breaks this,
+   its parts without `often` may keep it; they are searched in turn.
+4. `must` edges are the purpose of the loop: it has at least one.
 
-Streett's emptiness check, as Emerson and Lei prune it; `tests/proofs/live` compares it with all
-subgraphs of small graphs.
+This is Streett's emptiness check with the pruning of Emerson and Lei. `tests/proofs/live` compares
+it with a search of all subgraphs of small graphs.
 """
 
 from __future__ import annotations

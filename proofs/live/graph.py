@@ -166,7 +166,7 @@ def depths(exploration: Exploration) -> Numbers:
     return np.repeat(np.arange(len(exploration.levels)), exploration.levels)
 
 
-# The two ways to it
+# The two ways to explore
 
 
 def explored(asked: GraphQuestion, engine: str, progress: Report | None = None) -> Explored:

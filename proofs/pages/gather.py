@@ -166,7 +166,7 @@ def newest_runs(seen: Evidence) -> Iterator[tuple[str, ShortestRun]]:
                 yield composition, first
 
 
-# In the end
+# Liveness
 
 
 def unbounded_places() -> Iterator[Place]:
@@ -248,7 +248,7 @@ def shortest_lassos(found: Iterable[LassoRun]) -> tuple[LassoRun, ...]:
     return tuple(best.values())
 
 
-# What is left out
+# Assumptions and known defects
 
 
 def without(name: str) -> ShortestRun:
@@ -271,7 +271,7 @@ def finding_of(mutant: ModelMutant) -> Finding:
     return found
 
 
-# All of it
+# The whole evidence
 
 
 def kept_rows(evidence: Evidence) -> dict[Place, ExploredScope]:

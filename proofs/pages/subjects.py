@@ -164,7 +164,7 @@ def covers(theorem: Theorem, variant: str) -> bool:
     )
 
 
-# What is known to go wrong
+# Known defects
 
 
 def composition_of_mutant(mutant: ModelMutant) -> str:

@@ -60,7 +60,7 @@ def after(run: ShortestRun) -> str:
     return f"`{run.property}` is broken after {length(run)}"
 
 
-# Of one guarantee: theorems
+# A page of a guarantee: theorems
 
 
 def assumption_row(evidence: Evidence, name: str) -> tuple[str, str, str]:
@@ -91,7 +91,7 @@ def theorems_section(evidence: Evidence, composition: str, name: str) -> Lines:
     return section("Theorems", *parts, missing)
 
 
-# Of one guarantee: scopes
+# A page of a guarantee: scopes
 
 
 def named(scopes: list[ExploredScope], name: str) -> str:
@@ -156,7 +156,7 @@ def scopes_section(evidence: Evidence, composition: str, name: str, head: tuple[
     return section("Scopes", said, table(head, rows))
 
 
-# Of one guarantee: the run
+# A page of a guarantee: the run
 
 
 def run_section(evidence: Evidence, composition: str, name: str, heading: str) -> Lines:
@@ -188,11 +188,11 @@ def guarantee_page(evidence: Evidence, composition: str, name: str) -> str:
     )
 
 
-# Of one assumed property
+# A page of an assumed property
 
 
 def again(evidence: Evidence, composition: str, name: str) -> Lines:
-    """Return the command that finds the run, and the property that holds instead."""
+    """Return the command that finds the run again."""
     run = evidence.shown.get(page_of(composition, name))
     return (
         shell_block(f"explore {run.scope} --variant {run.variant} --property {name}") if run else []
@@ -214,7 +214,7 @@ def assumed_property_page(evidence: Evidence, composition: str, name: str) -> st
     )
 
 
-# In the end
+# A page of a liveness property
 
 
 def ends(loop: LassoRun) -> str:
@@ -276,7 +276,7 @@ def end_page(evidence: Evidence, composition: str, guarantee: Any) -> str:
     )
 
 
-# What is not guaranteed
+# Pages of non-guarantees
 
 
 def defect_page(mutant: ModelMutant, run: ShortestRun) -> str:

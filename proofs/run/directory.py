@@ -1,12 +1,12 @@
-"""The directory of a run: what was asked, what is done, and the reports.
+"""The directory of a run: its arguments, the finished work, and the reports.
 
 | file | content |
 |---|---|
-| `arguments.json` | what was asked, and a hash of the code that answers |
+| `arguments.json` | the arguments, and a hash of the code that does the work |
 | `journal.jsonl` | the finished units of work |
 | `report.json`, `run.json` | the answer; times and other facts that differ from run to run |
 
-A directory may be a copy of one that is elsewhere, which is kept up to date: `Remote`.
+A directory may be a local copy of a `Remote` one, which is kept up to date.
 """
 
 from __future__ import annotations

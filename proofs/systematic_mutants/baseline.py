@@ -2,10 +2,10 @@
 
 1. A configuration is lifted and explored once. For a change, only the rules and guarantees that can
    reach the changed function are lifted again.
-2. Whether a change matters is decided on the reachable states: in one of them a rule must be
-   enabled, or must write, differently. If there is none, the changed model has the same states.
-3. Otherwise the changed model is explored to the first guarantee that it breaks; if it breaks none,
-   to its end: what happens in the configuration must still happen, and nothing else
+2. The reachable states decide whether a change matters: in one of them a rule must be enabled, or
+   must write, differently. If no state shows a difference, the changed model has the same states.
+3. Otherwise the changed model is explored to the first guarantee that it breaks. If it breaks none,
+   it is explored completely: exactly what happens in the configuration must still happen
    (`proofs/coverage/footprint.py`).
 """
 
@@ -130,7 +130,7 @@ class Baseline:
         """The number of states."""
         return len(self._search.states)
 
-    # ---- one change
+    # One change
 
     def see(self, model: Model) -> MutantEffect:
         """Return the effect of a model with one patch on the configuration.

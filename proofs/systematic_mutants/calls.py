@@ -156,7 +156,7 @@ def outcome(function: Function, arguments: Arguments) -> Any:
         return Failed(type(error).__name__)
 
 
-# Kept from one run to the next
+# Calls kept between runs
 
 
 def stored_calls(model: Model, k: Any, functions: Iterable[str], name: str) -> Calls:

@@ -1,15 +1,16 @@
-"""Whether a changed function has the values that it had, whatever its arguments.
+"""Decides whether a changed function has the same values as before, for all arguments.
 
 Both texts are lifted over unknown arguments, and both solvers are asked whether they can differ:
 
-- A number is any that its type declares; a size that a type or the text names is any number.
-- Each rule of the variant has any of its values, and a budget is any number: the answer is for all
-  of them.
-- A tuple has any length up to its capacity, and a map as many keys as `SIZES` say. Containers are
-  the only place where the answer depends on a size.
+- A number has any value that its type allows; a size that a type or the text names is any number.
+- Each rule of the variant has any of its values, and a budget is any number, so the answer is for
+  all of them.
+- A tuple has any length up to its capacity, and a map has as many keys as `SIZES` say. The answer
+  depends on sizes only for containers.
 
-What the old text needs to be defined (an index within its tuple) is assumed; what the new one needs
-is asked. Arguments that no run comes to count, too: a change that shows nowhere often differs here.
+Conditions that the old text needs to be defined (an index within its tuple) are assumed; those of
+the new text must be proved. Arguments that no run reaches count too, so a change without any effect
+on runs often differs here.
 """
 
 from __future__ import annotations

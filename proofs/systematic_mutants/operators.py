@@ -286,7 +286,7 @@ def changes_at(node: ast.AST, types: FunctionTypes) -> Iterator[tuple[str, ast.A
             yield from ((kind, other) for other in operator(node, types))
 
 
-# Statements in a row
+# Consecutive statements
 
 
 def is_check(node: ast.stmt) -> bool:

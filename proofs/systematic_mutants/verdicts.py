@@ -3,21 +3,21 @@
 | fate       | what it means                                                                   |
 |------------|---------------------------------------------------------------------------------|
 | killed     | a verb ends with a finding: `verb`, `scope`, `variant` and `how` say which one   |
-| equivalent | solvers say that nothing differs, whatever the arguments                         |
+| equivalent | solvers prove that nothing differs, for all arguments                            |
 | unseen     | no configuration that was tried shows a difference: `how` says what of it is equal |
-| alive      | something happens otherwise, and no verb has a word to say about it              |
-| invalid    | the language refuses the text: it is no model                                    |
+| alive      | something happens differently, and no verb has a finding                         |
+| invalid    | the language refuses the text, which is not a model                              |
 
-A configuration is asked in three steps, each only if the one before does not tell:
+A mutant is tried in a configuration in three steps, each only if the one before does not decide:
 
 1. Does the changed function answer all calls that the configuration makes as before? (`calls.py`)
-2. Does a rule do otherwise in a reachable state? (`baseline.py`)
+2. Does a rule behave differently in a reachable state? (`baseline.py`)
 3. What does exploring the changed model find?
 
-What a configuration shows and no promise speaks of is asked of runs that go on for ever
-(`liveness`), of the abstract specification (`refine`), and of the theorems (`prove`). Where nothing
-differs, solvers are asked whether anything can (`equal_values.py`); where they cannot say, more
-configurations (`FURTHER`) and the theorems.
+A difference that breaks no guarantee is checked in runs that go on for ever (`liveness`), against
+the abstract specification (`refine`), and by the theorems (`prove`). If nothing differs, solvers
+are asked whether anything can (`equal_values.py`). If they cannot decide, more configurations
+(`FURTHER`) and the theorems are tried.
 """
 
 from __future__ import annotations
@@ -318,7 +318,7 @@ class MutantRun:
         lost = first_lost(self._mutant.group, self._mutant.patch)
         return None if lost is None else MutantVerdict("killed", "prove", how=lost)
 
-    # nobody
+    # no verb
 
     def _unseen(self) -> MutantVerdict:
         if not self._differs:

@@ -1,10 +1,10 @@
-"""How many protocol events a trace has: the length that a counterexample is told in.
+"""Counts the protocol events of a trace, which give the length of a counterexample.
 
 1. A *request* is a message that one actor sends and another one answers: some actor's rule sends
-   it, and some other takes it and sends something. Records that go about in one are none.
+   it, and some other rule takes it and sends something. Records inside a request are no requests.
 2. A request counts once with its delivery, and an answer with its receipt. An answer sets out in
-   the step that delivers its request, so that a step counts for nothing if it only delivers a
-   request that another step has sent, and for one else.
+   the step that delivers its request. A step therefore counts as no event if it only delivers a
+   request that another step has sent, and as one event otherwise.
 3. An event may run an actor's rule by way of other functions of the world.
 """
 

@@ -6,14 +6,15 @@
     {"rule": "client_sends", "choice": {"producer": 0, "partition": 0}, "answers": [],
      "digests": {"clients[0]": "9f2c...", ...}}
 
-A header may end in `"loop": 3`: what comes after the first three steps goes on for ever; and in
-`"differs": [["leader[0].sends[0].error", "0 (NONE)", "45 (...)"]]`: what the model expects behind
-the last step, and what the system showed there, by place. `"exchanges"` are the requests that show
-it at a broker, as bytes, with the answers that are expected (`conformance.judging.reports`).
+A header may end in optional keys. `"loop": 3` says that the steps after the first three repeat for
+ever. `"differs": [["leader[0].sends[0].error", "0 (NONE)", "45 (...)"]]` has, by place, what the
+model expects after the last step and what the system showed. `"exchanges"` are the requests that
+show the difference at a broker, as bytes, with the expected answers
+(`conformance.judging.reports`).
 
-`answers` are the messages that the model sends back in this step, `digests` one short hash for
-each actor after it; both may be left out of a hand-written trace, and are then not compared. The
-reader is strict: what it does not know it refuses, with file, line and cure.
+`answers` are the messages that the model sends back in this step; `digests` has one short hash for
+each actor after the step. Both may be left out of a hand-written trace, and are then not compared.
+The reader is strict: it refuses unknown content, with file, line and cure.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def page(story: Story, title: str = "") -> str:
 
 def filled_page(data: Mapping[str, Any], as_text: str) -> str:
     """Return the page of any run made of steps, messages and logs, as `page.html` draws them."""
-    # "</" would end the script, whatever stands around it.
+    # "</" would end the script, whatever surrounds it.
     written = json.dumps(data, ensure_ascii=False).replace("</", "<\\/")
     named = html.escape(data["title"])
     parts = {"TITLE": named, "TEXT": html.escape(as_text), "DATA": written}

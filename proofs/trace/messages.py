@@ -23,7 +23,7 @@ from proofs.trace.project import actors, project
 
 
 class MessageFate(Enum):
-    """What happened to a message in a step."""
+    """The fate of a message in a step."""
 
     SENT = "sent"
     DELIVERED = "delivered"
@@ -56,7 +56,7 @@ class SentMessage:
 
 @dataclass(frozen=True, slots=True)
 class MessageMove:
-    """What happened to a message in one step. `is_within` marks a message that set out and arrived
+    """The fate of a message in one step. `is_within` marks a message that set out and arrived
     in this step."""
 
     kind: MessageFate
@@ -223,8 +223,8 @@ class MessageFollower:
         return None
 
     def _passed_on(self, value: Any, lane: str, asker: str) -> SentMessage | None:
-        """Return a message that the world makes for an actor. Its sender is the actor that has a
-        part of it, else the one that moved last."""
+        """Return a message that the world makes for an actor on behalf of another: the one that
+        has received a part of the message, else the one that moved last."""
         for _, part in records_in(value):
             message = self._known.get(id(part))
             if message is not None and message.is_open and message.receiver not in ("", lane):

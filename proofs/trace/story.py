@@ -71,7 +71,7 @@ class Story:
     breaches: tuple[Breach, ...] = ()
 
 
-# What changed
+# Changes
 
 
 def short(value: Any) -> str:

@@ -74,7 +74,7 @@ def default_scopes(patches: Sequence[Patch]) -> list[str]:
     """
     changed = [name for name in COMPOSITIONS if _fits(name, patches)]
     if not changed:
-        patches_by_composition(patches)  # which says why
+        patches_by_composition(patches)  # raises the error that says why
     return [scope for scope in small_scopes() if not patches or composition_of(scope) in changed]
 
 

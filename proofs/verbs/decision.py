@@ -63,7 +63,7 @@ def wrapped(head: str, text: str, indent: str = INDENT) -> Iterator[str]:
     )
 
 
-# What is promised
+# Promises
 
 
 def promised(answers: Sequence[GuaranteeAnswer], others: Sequence[Risk]) -> Iterator[str]:
@@ -106,7 +106,7 @@ def contradictions(answers: Sequence[GuaranteeAnswer]) -> Iterator[str]:
             yield from steps_of(found.broken, verbose=True)
 
 
-# What is not
+# Non-guarantees
 
 
 def not_promised(

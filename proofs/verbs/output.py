@@ -91,7 +91,7 @@ def finding_json(found: Finding) -> dict[str, Any]:
     }
 
 
-# Always with sometimes
+# Claims of a scope
 
 
 def sometimes_json(claims: Sometimes) -> dict[str, Any]:

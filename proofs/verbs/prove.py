@@ -240,7 +240,7 @@ def execute(arguments: argparse.Namespace) -> int:
     question = {name: getattr(arguments, name) for name in ASKED}
     question["programs"] = list(arguments.programs) if arguments.sample else None
     question["patches"] = rows_of(patches_of(arguments))
-    # The journal names answers by the text of their obligations: other code asks others.
+    # The journal names answers by the text of their obligations, so changed code asks new ones.
     with RunDirectory(arguments.out, question) as directory:
         if arguments.simulate:
             return simulate(arguments, directory)

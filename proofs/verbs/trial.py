@@ -310,7 +310,7 @@ def ask_theorems(trial: Trial, arguments: argparse.Namespace, until: float) -> N
     theorems = [t for t in THEOREMS if t.home == trial.change.composition]
     asked = [t for t in changed.asks(theorems) if t in base.asks(theorems)] if theorems else []
     broken = {found.property for _, found in trial.broken}
-    asked.sort(key=lambda theorem: not broken.isdisjoint(theorem.answered_by))  # failing takes long
+    asked.sort(key=lambda theorem: not broken.isdisjoint(theorem.answered_by))  # failures take long
     with (
         AnswerSource(arguments.workers, cache=AnswerCache(answers_folder()), until=until) as source,
         count_display("theorems") as progress,

@@ -157,7 +157,7 @@ def format_ending(way: WitnessPath) -> str:
     return f"reached by step {len(way.steps)}, {label(*way.steps[-1])}"
 
 
-# The stored ones
+# Stored traces
 
 
 def store(arguments: argparse.Namespace) -> int:

@@ -208,7 +208,7 @@ class FormulaEvaluator(Evaluator):
             return self.lift(function(*arguments, **named))
         return super().apply(node, function, arguments, named)
 
-    # Without paths: what is true of a state is true wherever it is read
+    # Without path conditions: a fact about a state is true wherever it is read
 
     def choose(self, condition: Node, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
         """Evaluate both outcomes and merge them."""
@@ -221,7 +221,7 @@ class FormulaEvaluator(Evaluator):
         joined = dag.conjunction if isinstance(node.op, ast.And) else dag.disjunction
         return joined(parts)
 
-    # Tuples, as what is looked for and where
+    # Membership of tuples and in tuples
 
     def _Tuple(self, node: ast.Tuple, frame: Frame) -> Any:
         if any(isinstance(part, ast.Starred) for part in node.elts):

@@ -58,7 +58,7 @@ def may_happen(model: Model, k: Any, event: str) -> bool:
         evaluator = Evaluator(model, k)
         try:
             evaluator.call(function, [k, world, *(evaluator.lift(v) for _, v in choice)])
-        except IndexError:  # it looks at what this scope has no room for
+        except IndexError:  # it reads a place that this scope has no room for
             continue
         if conjunction(limit.condition for limit in evaluator.limits) is not FALSE:
             return True

@@ -56,7 +56,7 @@ def is_behind(s: ProofState, place: int) -> bool:
     return clauses.is_ours(s, newest) and newest > place
 
 
-# What fails
+# Failures
 
 
 @invariant(
@@ -94,7 +94,7 @@ def nothing_fails(s: ProofState) -> bool:
     return not any(True for _ in s.failed)
 
 
-# What is assumed of the network
+# Assumptions about the network
 
 
 def arrives_as_sent(s: ProofState, in_turn: bool, epoch: int) -> bool:

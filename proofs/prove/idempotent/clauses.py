@@ -149,7 +149,7 @@ def in_flight_is_mine(s: ProofState) -> bool:
     )
 
 
-# What was sent
+# Sent batches
 
 
 @invariant(needs=(*CLIENT, "in_flight_is_numbered", "sequences_suffice"))
@@ -277,7 +277,7 @@ def is_true_of(s: ProofState, answer: StoredAnswer, place: int) -> bool:
     )
 
 
-# What a leader knows: the leader now, and any that would replay a prefix of its log
+# Knowledge of leaders: the present one, and any that would replay a prefix of its log
 
 
 @prefix_invariant(needs=("watermark_within_log",))

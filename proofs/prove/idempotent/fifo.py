@@ -32,7 +32,7 @@ CALM = (
 )
 PLACED = ("positions_are_records", "sent_in_first_epoch", *CLIENT, *CALM)
 
-# What is so
+# Clauses
 
 
 @invariant(needs=CALM)
@@ -145,7 +145,7 @@ def acked_once(s: ProofState) -> bool:
     )
 
 
-# What is assumed of the network
+# Assumptions about the network
 
 
 def is_next_in_turn(s: ProofState, in_turn: bool, batch: Batch) -> bool:
@@ -179,7 +179,7 @@ def answers_the_first(s: ProofState, first_record: int) -> bool:
     return s.handled >= 1 and s.in_flight[0].first == first_record
 
 
-# Cuts: what is so of a request that is handled in its turn
+# Cuts: lemmas about a request that is handled in its turn
 
 MEMORY_NOW = ("memory_is_sound", "window_is_log", "log_was_sent", "sent_in_first_epoch", *SENT)
 BEGUN = (*CLIENT, "first_epoch", "positions_are_records", "answers_in_order")

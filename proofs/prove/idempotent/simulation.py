@@ -79,7 +79,7 @@ class ProducerValues:
         s, leader = self.state, self.now["leader"]
         batch = getattr(self.request, "batch", None)
         other = batch.producer_id if batch else 0
-        nowhere = self.state.model.scopes.fresh_entry(0, 0)  # where a scope has one partition
+        nowhere = self.state.model.scopes.fresh_entry(0, 0)  # if a scope has one partition
         return {
             **dict(flat("client.partitions[1]", nowhere)),
             **dict(flat("client", self.now["client"])),

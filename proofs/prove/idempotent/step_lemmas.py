@@ -188,7 +188,7 @@ def below_is_stored(s: ProofState, batch: Batch, begin: int) -> bool:
     )
 
 
-# What is assumed of requests
+# Assumptions about requests
 
 
 def is_near(s: ProofState, batch: Batch, begin: int) -> bool:

@@ -175,7 +175,7 @@ def producer_ids_unique(k: Configuration, w: World) -> bool:
     return not w.repeated
 
 
-# What the proofs put for the text's own
+# Contracts that replace functions of the text
 
 
 def next_id(_evaluator: Evaluator, _k: Any, giver: Rec) -> Node:

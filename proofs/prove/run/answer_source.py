@@ -105,7 +105,7 @@ class AnswerSource:
         return SolverAnswer(row["solver"], row["result"], row["seconds"], tuple(row["core"]))
 
     def _ask(self, questions: Sequence[SolverQuestion]) -> Iterator[Answered]:
-        has_end = self.until < math.inf  # no solver of this process could be left alone
+        has_end = self.until < math.inf  # a solver in this process could not be interrupted
         is_here = self.processes == 1 or (len(questions) <= FEW and self._pool is None)
         if is_here and not has_end:
             return map(_answer, questions)

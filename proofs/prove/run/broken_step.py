@@ -197,7 +197,7 @@ def _number(z3: Any, value: Any) -> int:
     return int(z3.is_true(value)) if z3.is_bool(value) else int(value.as_long())
 
 
-# Words
+# Names of values
 
 
 Enums = Mapping[tuple[str, str], type[IntEnum]]

@@ -169,7 +169,7 @@ def rules_in(proofs: Sequence[Any]) -> Iterator[str]:
             yield str(step.getRule()).rpartition(".")[2]
 
 
-# All of it
+# The whole sample
 
 
 def ask_sample(

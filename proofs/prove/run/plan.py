@@ -68,7 +68,7 @@ def demand_steps(
 ) -> None:
     """Raise MissingSteps if an event can do something that no step of the theorem covers."""
     if not isinstance(getattr(induction.state, "leader", None), Rec):
-        return  # its steps are the rules of the world, as they stand
+        return  # its steps are the rules of the world as written
     model = induction.lifter.model
     events = WorldEvents(
         model,

@@ -32,7 +32,7 @@ WRITTEN = (*SENDS, "batches_are_sent", "log_says_who", *ENDS, *LOGGED)
 SETTLED = ("held_is_there", "sent_is_counted", "outcomes_are_of_states", *LOGGED)
 STORED = (*WRITTEN, "held_is_there", "remembered_is_stored")
 
-# What is in the log
+# Contents of the log
 
 
 def is_own_record(s: InstanceState, stored: Stored) -> bool:
@@ -176,7 +176,7 @@ def is_committed(s: InstanceState, t: int) -> bool:
     return present(s) >= t and s.client.outcomes[t] == Outcome.COMMITTED
 
 
-# What is decided
+# Decisions
 
 
 def marked(s: InstanceState, of: Pair) -> int:
@@ -298,7 +298,7 @@ def told_is_decided(s: InstanceState) -> bool:
     )
 
 
-# What follows
+# Guarantees
 
 
 @guarantee(

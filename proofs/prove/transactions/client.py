@@ -112,7 +112,7 @@ def asked_at_is_asked(k: Configuration, s: InstanceState) -> bool:
     return all(some_is_asked(k, s) for at in range(k.bounds.partitions) if is_asked(s, at))
 
 
-# What the client is
+# State of the client
 
 
 @invariant(needs=(*TOLD, *ACTS))
@@ -195,7 +195,7 @@ def outcomes_are_of_states(s: InstanceState) -> bool:
     )
 
 
-# What it sends
+# Messages of the client
 
 
 @invariant(needs=ASKED)

@@ -79,7 +79,7 @@ def is_answer(c: Coordinator) -> bool:
     return c.answer.error == 0 and c.answer.producer_id != NONE
 
 
-# What is assumed
+# Assumptions
 
 
 def epochs_are_many(k: Configuration) -> bool:

@@ -51,7 +51,7 @@ def fold_of_entries(
     place = len(evaluator.choices)
     least, owner = number(f"stable[{place}]"), number(f"owner[{place}]")
     evaluator.choices += is_earliest(least, owner, entries, start)
-    # Nobody has a producer id that there is not.
+    # Producer ids outside of the entries have no open transaction.
     nobody = entries.at(P).current_txn_first_offset.eq(NONE)
     evaluator.choices.append(((P,), (P >= 0) & (entries.length > P) | nobody))
     return least

@@ -29,7 +29,7 @@ PAST = (*GIVEN, "terms_are_past", "markers_are_past", "written_is_past")
 ROTATED = (*GIVEN, "retries_are_taken", "nobody_rests_at_the_last", "told_is_before_its_marker")
 CLOSED = (*PAST, *ROTATED, "epochs_are_compared", "open_is_before_its_marker")
 
-# What is assumed
+# Assumptions
 
 
 def retries_are_taken(k: Configuration) -> bool:

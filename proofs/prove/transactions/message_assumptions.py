@@ -13,7 +13,7 @@ from proofs.prove.transactions.coordinator import in_transaction, is_ongoing
 from proofs.prove.transactions.partition import is_data
 from proofs.prove.transactions.symbolic_state import NONE, InstanceState, TransactionsState, pair
 
-# Of anybody
+# Messages of any sender
 
 
 def shows_epoch(request: Request) -> bool:
@@ -48,7 +48,7 @@ def is_told(s: TransactionsState, batch: Batch) -> bool:
     return pair(batch) in s.given
 
 
-# On time
+# Messages on time
 
 
 def ends_as_wanted(s: TransactionsState, request: Request) -> bool:
@@ -69,7 +69,7 @@ def is_counted(s: TransactionsState) -> bool:
     return s.senders == s.turn
 
 
-# Of others than the instance that is looked at
+# Messages of instances other than the watched one
 
 
 def is_of_others(s: InstanceState, requester: int) -> bool:
@@ -103,7 +103,7 @@ def is_no_pair_of_mine(s: InstanceState, batch: Batch) -> bool:
     return batch.instance != s.me and pair(batch) != own_pair(s)
 
 
-# Of the instance, late
+# Late messages of the watched instance
 
 
 def its_end(s: InstanceState, request: Request, transaction: int) -> bool:
@@ -139,7 +139,7 @@ def its_named_batch(s: InstanceState, batch: Batch) -> bool:
     )
 
 
-# Of what the instance is answered
+# Answers to the watched instance
 
 
 def is_of_request(answer: Answer) -> bool:

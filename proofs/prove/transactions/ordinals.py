@@ -73,7 +73,7 @@ SHOWS = ("given_is_not_ahead", "pairs_have_one_owner", "transactions_have_turns"
 HEARD = (*AWAITED, *PAIRS, *WORK, *MY_TURN)
 ENDED = (*HEARD, "ends_are_asked")
 
-# What the coordinator knows
+# Knowledge of the coordinator
 
 
 def open_pair(s: TransactionsState) -> Pair:
@@ -242,7 +242,7 @@ def transactions_have_turns(s: InstanceState) -> bool:
     )
 
 
-# What the instance does
+# Acts of the instance
 
 
 @invariant(needs=HEARD)

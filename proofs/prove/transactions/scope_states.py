@@ -36,7 +36,7 @@ NOBODY = (NONE, NONE)
 NOWHERE = Stored(Kind.OTHER, NONE, NONE, NONE, NONE, NONE, NONE)
 """The value outside the bounds of a log."""
 
-# What worlds on the way have left
+# Ghosts left by the worlds on the path
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +326,7 @@ class TransactionsScopeState(InstanceState):
         """The images that are known, in the log, or on their way there."""
         return (self.known, *self.to_be_known)
 
-    # What is remembered of the coordinator and the partition
+    # Ghosts of the coordinator and the partition
 
     def decision(self, p: int, e: int) -> int:
         """Return the decision of a pair."""
@@ -365,7 +365,7 @@ class TransactionsScopeState(InstanceState):
         ends = (Kind.COMMIT, Kind.ABORT)
         return (i for i, s in enumerate(self.log) if s.kind in ends and s.producer_id == p)
 
-    # What is remembered of the instance
+    # Ghosts of the instance
 
     def its_pair(self, t: int) -> Pair:
         """Return the pair under which a transaction has sent."""

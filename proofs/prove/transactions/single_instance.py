@@ -62,7 +62,7 @@ LONE = (
     "epochs_are_compared",
 )
 
-# What the coordinator knows, as the instance expects it
+# Knowledge of the coordinator, as the instance expects it
 
 
 def in_turn(k: Configuration) -> bool:

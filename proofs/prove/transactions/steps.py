@@ -256,7 +256,7 @@ BATCH = assumes.is_batch
 EPOCH = assumes.shows_epoch
 OTHERS = assumes.is_of_others
 STEPS: Mapping[str, StepText] = {
-    # Anybody's requests, batches and markers
+    # Requests, batches and markers of any sender
     "init": text("on_init_producer_id"),
     "add": text("on_add_partitions", EPOCH),
     "end": text("on_end_txn", EPOCH),
@@ -266,7 +266,7 @@ STEPS: Mapping[str, StepText] = {
     "told_batch": arrival(assumes.is_told),
     "marker_arrives": text("on_marker", assumes.was_sent),
     "any_marker_arrives": text("on_marker", assumes.has_epoch),
-    # What a leader does with a batch, whatever the coordinator says
+    # Handling of a batch by a leader, whatever the coordinator answers
     "batch_is_taken": text("on_produce", BATCH),
     "batch_is_invalid": text("on_invalid_produce", BATCH),
     "offsets_are_taken": text("on_offset_commit", BATCH),
@@ -281,7 +281,7 @@ STEPS: Mapping[str, StepText] = {
     "marker_is_answered": text("marker_is_written", assumes.is_elsewhere),
     "append_fails": text("append_fails", in_log=FALSE),
     "append_seems_to_fail": text("append_fails", in_log=TRUE),
-    # The requests and batches of others than the instance, and its own that are late
+    # Requests and batches of other instances, and late ones of the watched instance
     "others_init": text("on_init_producer_id", OTHERS, assumes.others_hold_any),
     "others_add": text("on_add_partitions", EPOCH, OTHERS, assumes.others_hold_pair),
     "others_end": text("on_end_txn", EPOCH, OTHERS, assumes.others_hold_pair),
@@ -292,7 +292,7 @@ STEPS: Mapping[str, StepText] = {
     "others_batch": arrival(assumes.others_sent),
     "others_batch_on_time": arrival(assumes.is_no_pair_of_mine),
     "my_named_batch": arrival(assumes.its_named_batch),
-    # What the instance sends, and what it is answered
+    # Messages of the instance, and answers to it
     "batch_is_sent": text("produce", partition=HERE),
     "offsets_are_sent": text("commit_offsets", partition=HERE),
     "end_is_sent": text("end_transaction"),
