@@ -10,7 +10,7 @@
 
 Decisions are named by the event alone, all other kinds by the event with its choices. Orders and
 conflicts are the relations that process mining calls a footprint. The decisions of the unchanged
-text are also evaluated in the states of a changed model, so that the two footprints can be compared.
+text are also evaluated in the states of a changed model, to make the two footprints comparable.
 """
 
 from __future__ import annotations
