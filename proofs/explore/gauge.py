@@ -19,8 +19,8 @@ from proofs.trace.replay import configuration_of
 
 
 def with_gauge(claims: Sometimes, scope: str, variant: str) -> Sometimes:
-    """Return the claims of a scope; if they decide nothing, and the gauge of its composition has
-    lost something under the same variant, return what the gauge has lost."""
+    """Return what the composition's gauge has lost under the same variant, for a scope whose
+    `claims` decide nothing; if the gauge has lost nothing, return these claims."""
     gauge = GAUGES.get(composition_of(scope))
     lost = lost_in(gauge, variant) if gauge else ()
     if not gauge or not lost:

@@ -57,7 +57,7 @@ producer-ids-alone 2.8.2 2.4.1 2.0.0: all_is_given
 transactions-in-flight-moves 3.3.2: zombie_died batch_is_produced_again
 """
 )
-"""What never happens in a scope under these releases, although it must under the newest."""
+"""Events that never happen in a scope under these releases, although they must under the newest."""
 
 HAPPENS = read_names(
     """

@@ -167,7 +167,7 @@ def lift_rule(
 def with_tests(
     updates: Mapping[str, Node], broken: Sequence[tuple[str, Node]], leaves: Sequence[Leaf]
 ) -> Mapping[str, Node]:
-    """Return the updates of a rule instance. Where its text is not defined, they write a number
+    """Return the updates of a rule instance. If its text is not defined, they write a number
     that is out of range, on which each compiled form ends with an error."""
     names = {leaf.name: leaf for leaf in leaves if not leaf.is_bool}
     name = next((n for n in (*updates, *names) if n in names), None)

@@ -1,6 +1,6 @@
 """The merging evaluator: it runs the model's text on symbolic values.
 
-Theory of operation. A function's syntax tree is executed with nodes in place of numbers. Where a
+Theory of operation. A function's syntax tree is executed with nodes in place of numbers. If a
 condition is unknown, both branches are evaluated and their results merged (`if` becomes
 if-then-else), so one evaluation covers every state and no path is ever enumerated. The conditions
 of `require` and `within_scope` become the guard. `annotations.py` holds what is recorded on the

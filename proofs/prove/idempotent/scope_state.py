@@ -84,7 +84,7 @@ class ScopeState:
 
     @cached_property
     def known(self) -> Memory:
-        """What the leader knows."""
+        """The memory of the leader."""
         return memory(self.leader.producers[0], len(self.log))
 
     @cached_property
@@ -234,7 +234,7 @@ class ScopeState:
 
     @cached_property
     def replays(self) -> tuple[Any, ...]:
-        """What replays of the log's prefixes know of all producers."""
+        """The knowledge about all producers after replays of the log's prefixes."""
         found = [self.model.leader.nobody(self.k)]
         for stored in self.leader.log:
             found.append(self.model.leader.replayed(self.k, found[-1], stored))

@@ -239,7 +239,7 @@ class Seen:
 
     @property
     def known(self) -> Memory:
-        """What the leader knows of p."""
+        """The memory of the leader about p."""
         entry: Any = self.state.leader.producers.value
         length: Any = self.state.log.length
         return memory(entry, length)

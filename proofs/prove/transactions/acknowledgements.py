@@ -322,9 +322,9 @@ def told_is_visible(s: InstanceState) -> bool:
 
 
 def is_visible_as(s: InstanceState, i: int, outcome: int, t: int) -> bool:
-    """Whether a record is visible exactly if the outcome is to commit; the application must have
-    asked for a visible commit; and the record is visible if the application was told of the
-    commit."""
+    """Whether a record is visible exactly if the outcome is to commit. The application must also
+    have asked for the commit of a visible record, and a record must be visible if the application
+    was told of its commit."""
     is_visible = s.log[s.ended(i)].kind == Kind.COMMIT
     asked = s.client.outcomes[t]
     return (

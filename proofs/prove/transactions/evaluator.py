@@ -18,9 +18,8 @@ from proofs.prove.engine.unknowns import Unknowns
 class UnboundedEvaluator(StepEvaluator):
     """Evaluates functions whose maps have any number of keys.
 
-    `written` are the images that are in the transaction log and known. Each comes with the rule
-    that wrote it and the path condition; the image is an argument of the text's `logged`. The order
-    is that of evaluation.
+    `written` has (rule, path condition, image) for each call of the text's `logged`, in the order
+    of the calls: the image is then in the transaction log, and known.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ turn in which a transaction of the instance was open, that is, in which the inst
 that a partition is in it. No message of the instance is late: its request arrives while the
 instance waits for the answer, or never (`requests_on_time`, `batches_on_time`). No marker is late
 either (`markers_on_time`). Other clients may send anything at any time, except with a pair that
-only somebody else was told. Where a transaction must be ended, `works_at` is a partition that is in
+only somebody else was told. If a transaction must be ended, `works_at` is a partition that is in
 it or is to be added, and `asked_at` is a partition whose addition was asked for.
 """
 
