@@ -75,7 +75,7 @@ class StoredAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory of a leader about p after `length` batches of its log; the newest batch is last."""
+    """The memory of a leader about p after `length` batches of its log, the newest batch last."""
 
     epoch: int
     window: Sequence[BatchMetadata]
