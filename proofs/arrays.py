@@ -1,7 +1,7 @@
-"""numpy, imported when something of it is first used.
+"""numpy, imported when one of its names is first used.
 
-`list`, `explain`, `replay` and `witness` read models and traces alone: they work where numpy, which
-an extra brings, is not installed. Write `from proofs import arrays as np`.
+`list`, `explain`, `replay` and `witness` read only models and traces. They work without numpy,
+which an extra installs. Write `from proofs import arrays as np`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """What numpy calls so, kept for the next use. Raises ModuleNotFoundError."""
+        """Return numpy's object of this name, and keep it for the next use. Raises
+        ModuleNotFoundError."""
         import numpy
 
         found = globals()[name] = getattr(numpy, name)

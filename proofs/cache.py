@@ -1,4 +1,4 @@
-"""The cache folder: files made once, shared by processes, never seen half made."""
+"""The cache folder: files are made once, shared by processes, and never seen incomplete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Return where jars, archives and units are kept: KAFKA_EOS_CACHE, else XDG's cache folder."""
+    """Return the folder of jars, archives and units: KAFKA_EOS_CACHE, else XDG's cache folder."""
     named = os.environ.get("KAFKA_EOS_CACHE")
     if named:
         return Path(named)
@@ -20,9 +20,10 @@ def cache_folder() -> Path:
 
 
 def make_once(target: Path, make: Callable[[Path], None]) -> Path:
-    """Return `target`, a folder; when it is missing, `make` fills an empty one that becomes it.
+    """Return `target`, a folder. If it is missing, `make` fills an empty folder that becomes
+    `target`.
 
-    Other processes that want the same folder wait. What `make` raises leaves nothing behind.
+    Other processes that want the same folder wait. If `make` raises, nothing is left behind.
     """
     if target.exists():
         return target
@@ -41,5 +42,5 @@ def make_once(target: Path, make: Callable[[Path], None]) -> Path:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # let go when the file is closed
+        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
         yield

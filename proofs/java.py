@@ -1,4 +1,4 @@
-"""Java and Maven: find them, say what is missing, and get jars once."""
+"""Finds Java and Maven, says what is missing, and fetches jars once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEPENDENCY: Final = (
 
 
 class JavaError(Exception):
-    """The base of what can go wrong with Java and Maven."""
+    """The base of errors of Java and Maven."""
 
     exit_code = 2
 
@@ -36,11 +36,12 @@ class MissingTool(JavaError):
 
 
 class FetchFailed(JavaError):
-    """Maven did not bring the jars; the message quotes what it printed."""
+    """Maven did not fetch the jars; the message quotes its output."""
 
 
 def find_java() -> Path:
-    """Return the `java` of JAVA_HOME, else of the path. Raises MissingTool, also when too old."""
+    """Return the `java` of JAVA_HOME, else of the path. Raises MissingTool, also if Java is too
+    old."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if not found:
@@ -61,7 +62,7 @@ def java_version(java: Path) -> str:
 
 
 def java_major(java: Path) -> int:
-    """Return 17 for 17.0.15, and 1 for the 1.8 of old."""
+    """Return the major version: 17 for 17.0.15, and 1 for an old version such as 1.8."""
     return int(re.split(r"\D", java_version(java))[0])
 
 
@@ -74,9 +75,9 @@ def find_maven() -> Path:
 
 
 def download_jars(artifacts: Sequence[str], folder: Path) -> None:
-    """Put `artifacts` (group:artifact:version) and what they need at run time into `folder`.
+    """Put `artifacts` (group:artifact:version) and their run-time dependencies into `folder`.
 
-    Raises MissingTool, or FetchFailed with what Maven printed.
+    Raises MissingTool, or FetchFailed with the output of Maven.
     """
     maven = find_maven()
     pom = folder / "pom.xml"
@@ -109,7 +110,7 @@ def download_jars(artifacts: Sequence[str], folder: Path) -> None:
 
 
 def pom_of(artifacts: Sequence[str]) -> str:
-    """Return a Maven project that depends on `artifacts` and holds nothing else."""
+    """Return a Maven project that depends on `artifacts` and contains nothing else."""
     lines = (_DEPENDENCY.format(*artifact.split(":")) for artifact in artifacts)
     return _POM.format(dependencies="\n".join(lines))
 

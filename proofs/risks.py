@@ -1,7 +1,7 @@
 """Risks of released Kafka: what is not promised, how it happens, how likely it is, what cures it.
 
-`risks.toml` is the table. Which releases have a risk is not in it: that is read from the rules of
-`model/releases.py`.
+`risks.toml` is the table. It does not say which releases have a risk; this follows from the rules
+of `model/releases.py`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ TABLE = Path(__file__).with_suffix(".toml")
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """What may happen to users of the releases whose rules have these values.
+    """A risk for users of the releases whose rules have these values.
 
-    `rules` may have several values; `events` tell its traces from those of other risks; `scope`
-    and `variant` show it, `experiment` does on real brokers, if they are not "". `cures` are
-    settings. `by_setting`: it happens only where somebody has chosen a setting.
+    `rules` may allow several values each. `events` distinguish the risk's traces from those of
+    other risks. `scope` and `variant` show the risk in the model, `experiment` on real brokers,
+    unless they are "". `cures` are settings. `by_setting` says that the risk exists only with a
+    setting that is not the default.
     """
 
     name: str
@@ -46,26 +47,27 @@ class Risk:
     by_setting: bool
 
     def is_of(self, variant: str) -> bool:
-        """Whether a variant has the rules at which this happens. Raises UnknownVariant."""
+        """Whether a variant has the rules that cause this risk. Raises UnknownVariant."""
         parsed = load_model(self.composition).variants.parse(variant)
         return all(value_of(parsed, rule) in values for rule, values in self.rules.items())
 
     def explains(self, guarantee: str, rules: Collection[str]) -> bool:
-        """Whether a trace of these rules, of a variant that has it, breaks a guarantee by this."""
+        """Whether a trace breaks a guarantee by this risk; `rules` are the trace's, whose variant
+        has the risk."""
         happened = not self.events or not set(rules).isdisjoint(self.events)
         return guarantee in self.breaks and happened
 
     def releases(self) -> tuple[str, ...]:
-        """The releases that have it with their defaults, the newest first."""
+        """Return the releases that have the risk with their defaults, the newest first."""
         return tuple(release for release in RELEASES[self.composition] if self.is_of(release))
 
     def releases_without(self) -> tuple[str, ...]:
-        """The releases that do not have it with their defaults, the newest first."""
+        """Return the releases that do not have the risk with their defaults, the newest first."""
         found = self.releases()
         return tuple(release for release in RELEASES[self.composition] if release not in found)
 
     def remedies(self) -> Iterator[str]:
-        """What cures it: releases, and settings."""
+        """Yield the cures: releases, and settings."""
         by_others: dict[tuple[str, ...], list[str]] = {}
         for release in self.releases_without():
             by_others.setdefault(self.like_it(release), []).append(release)
@@ -75,25 +77,26 @@ class Risk:
         yield from self.cures
 
     def like_it(self, release: str) -> tuple[str, ...]:
-        """The risks of a release, with its defaults, that break something which this one breaks."""
+        """Return the risks of a release, with its defaults, that break a guarantee which this risk
+        breaks."""
         others = (risk for risk in risks_of(self.composition, release) if not risk.by_setting)
         return tuple(risk.name for risk in others if not set(risk.breaks).isdisjoint(self.breaks))
 
 
 def either(names: Collection[str]) -> str:
-    """Names with `or` before the last."""
+    """Return names as a list with `or` before the last."""
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def value_of(variant: Any, rule: str) -> str:
-    """The value of a variant's rule, as `model/releases.py` writes it."""
+    """Return the value of a variant's rule, as `model/releases.py` writes it."""
     return str(getattr(variant, rule).name).lower()
 
 
 @functools.cache
 def risks() -> Mapping[str, Risk]:
-    """All risks by name, in the table's order."""
+    """Return all risks by name, in the table's order."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return {
         name: risk_of(composition, name, row)
@@ -103,7 +106,7 @@ def risks() -> Mapping[str, Risk]:
 
 
 def risk_of(composition: str, name: str, row: Mapping[str, Any]) -> Risk:
-    """A row of the table, with what a defect of its name among the mutants says."""
+    """Return a row of the table as a risk, completed by the mutant of its name if there is one."""
     defect = next((m for m in MUTANTS if m.kind == "variant" and m.name == name), None)
     shown = {} if defect is None else vars_of(defect)
     known = {"variant": BASE, "scope": "", "experiment": "", "by_setting": False, **shown, **row}
@@ -114,10 +117,10 @@ def risk_of(composition: str, name: str, row: Mapping[str, Any]) -> Risk:
 
 
 def vars_of(defect: Any) -> dict[str, str]:
-    """What a risk has of its defect."""
+    """Return the fields that a risk takes from its mutant."""
     return {name: getattr(defect, name) for name in ("reference", "scope", "variant")}
 
 
 def risks_of(composition: str, variant: str) -> tuple[Risk, ...]:
-    """The risks that a variant has. Raises UnknownVariant."""
+    """Return the risks that a variant has. Raises UnknownVariant."""
     return tuple(r for r in risks().values() if r.composition == composition and r.is_of(variant))

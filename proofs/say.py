@@ -1,4 +1,4 @@
-"""Lines of an answer, on standard output."""
+"""Prints the lines of an answer on standard output."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 def say(line: str = "") -> None:
     """Print a line at once.
 
-    A reader may have closed the pipe (`| head`): the work behind the answer goes on, its reports
-    and its exit code are still wanted; only the rest of the text has nowhere to go.
+    If a reader has closed the pipe (`| head`), the rest of the text is discarded. The work goes on,
+    because its reports and its exit code are still wanted.
     """
     try:
         print(line, flush=True)
@@ -19,5 +19,5 @@ def say(line: str = "") -> None:
 
 
 def note(line: str) -> None:
-    """Print a line about the work itself, beside the answer, on standard error."""
+    """Print a line about the work itself, not the answer, on standard error."""
     print(line, file=sys.stderr, flush=True)

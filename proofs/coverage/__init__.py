@@ -1,1 +1,1 @@
-"""What of the model's text happens in some scope: rules, branches, conjuncts, errors, pairs."""
+"""Coverage of the model's text by scopes: rules, branches, conjuncts, errors, pairs of events."""

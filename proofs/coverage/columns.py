@@ -1,7 +1,6 @@
-"""The graph evaluated over many states at once, a column of numbers for each node.
+"""Evaluates the graph over many states at once, with a column of numbers for each node.
 
-The coverage of a small scope asks a few thousand nodes once: there is nothing to gain from
-compiling them.
+The coverage of a small scope asks a few thousand nodes once, so compiling them would not pay.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from proofs.lift.specialise import initial_node
 Column = np.Array
 
 CHUNK_STATES = 4096
-"""So many states at once that the columns in use stay in a core's cache."""
+"""The number of states at once for which the columns in use stay in a core's cache."""
 
 
 @functools.cache
@@ -35,7 +34,8 @@ def _operations() -> Mapping[str, Callable[..., Column]]:
 
 
 def constants_of(layout: Layout) -> dict[str, Node]:
-    """The leaves that never change in a scope, as nodes: `evaluated` wants them folded in."""
+    """Return the leaves that never change in a scope, as nodes to be folded in before
+    `evaluated`."""
     return {
         leaf.name: initial_node(leaf, layout.constants[leaf.name])
         for leaf in layout.leaves
@@ -44,14 +44,14 @@ def constants_of(layout: Layout) -> dict[str, Node]:
 
 
 def field(layout: Layout, packed: Column, leaf: str) -> Column:
-    """The bits of one leaf of packed states, a row of words each."""
+    """Return the bits of one leaf of packed states, which are rows of words."""
     place = layout.places[leaf]
     bits: Column = (packed[:, place.word] >> np.uint64(place.shift)) & np.uint64(place.mask)
     return bits
 
 
 def unpacked(layout: Layout, packed: Column, leaf: Node) -> Column:
-    """One leaf of packed states."""
+    """Return the values of one leaf of packed states."""
     bits = field(layout, packed, leaf.name)
     return (
         bits.astype(np.bool_)
@@ -63,7 +63,7 @@ def unpacked(layout: Layout, packed: Column, leaf: Node) -> Column:
 def evaluated(
     roots: Iterable[Node], layout: Layout, packed: Column, inputs: Mapping[str, int]
 ) -> Iterator[Column]:
-    """Each root's values, one for each of the packed states. Constant leaves are folded in."""
+    """Yield each root's values, one for each packed state. Constant leaves must be folded in."""
     wanted = list(roots)
     order = list(dag.reachable(wanted))
     uses = Counter(root.serial for root in wanted)

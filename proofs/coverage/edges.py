@@ -20,7 +20,7 @@ EDGE = re.compile(r"(\w+)->(\w+)")
 
 
 def states_of(model: Model, name: str) -> type[IntEnum] | None:
-    """The enum of states that has both ends of an edge; None if `name` is none."""
+    """Return the enum that has both states of an edge; None if `name` is not an edge."""
     edge = EDGE.fullmatch(name)
     for module in model.modules.values() if edge else ():
         for kind in vars(module).values():
@@ -31,7 +31,7 @@ def states_of(model: Model, name: str) -> type[IntEnum] | None:
 
 
 def places(shapes: Shapes, value: Any, hint: Any, states: type[IntEnum]) -> Iterator[Node]:
-    """The first such state in each actor: what it knows, not the copies of that on their way."""
+    """Yield the first such state in each actor: what the actor knows, not copies on their way."""
     if hint is states:
         yield value
     elif isinstance(value, MapValue):
@@ -44,12 +44,12 @@ def places(shapes: Shapes, value: Any, hint: Any, states: type[IntEnum]) -> Iter
 
 
 def record_of(leaf: str) -> str:
-    """What the names of all leaves of the same record begin with."""
+    """Return the common prefix of the names of all leaves in the same record."""
     return f"{leaf.rpartition('.')[0]}."
 
 
 def changes(lifted: Lifted, rule: RuleInstance, leaf: str) -> Node:
-    """When a rule instance changes anything of the leaf's record."""
+    """Return the condition that a rule instance changes anything in the leaf's record."""
     changed = dag.FALSE
     for other in lifted.machine.leaves:
         if other.name.startswith(record_of(leaf)) and other.name in rule.updates:
@@ -62,9 +62,9 @@ def changes(lifted: Lifted, rule: RuleInstance, leaf: str) -> Node:
 def edge_goals(
     model: Model, k: Any, lifted: Lifted, states: type[IntEnum], begin: str, end: str
 ) -> list[Goal]:
-    """Each rule instance that can take an actor along the edge, with when it does; from any other
-    state where `begin` is empty. To the same state it is one where something else of the record
-    changes."""
+    """Return each rule instance that can take an actor along the edge, with the condition for this;
+    from any other state if `begin` is empty. An edge to the same state needs a change elsewhere in
+    the record."""
     last = dag.const(int(states[end]))
     shapes = Shapes(k.bounds)
     hints = shapes.hints(model.world.World)

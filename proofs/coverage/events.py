@@ -1,4 +1,4 @@
-"""The events of the environment, each by the rule that is it and what must hold for that.
+"""The events of the environment: each is a rule with a condition.
 
 Events of the world declare them as incidents; a condition is a function of the model, lifted like
 the rule itself.
@@ -21,7 +21,7 @@ from proofs.trace.format import Instance
 
 @dataclass(frozen=True, slots=True)
 class CoverageEvent:
-    """Something that the environment does: a rule, where the condition holds before it."""
+    """Something that the environment does: a rule, if the condition holds before it."""
 
     name: str
     rule: str
@@ -29,7 +29,7 @@ class CoverageEvent:
 
 
 def events_of(model: Model) -> tuple[CoverageEvent, ...]:
-    """A model's events. An event of several rules is there for each."""
+    """Return a model's events. An event of several rules is listed for each."""
     return tuple(
         CoverageEvent(incident.name, name, incident.condition)
         for name, rule in model.rules.items()
@@ -40,7 +40,7 @@ def events_of(model: Model) -> tuple[CoverageEvent, ...]:
 def condition_of(
     model: Model, k: Any, world: Rec, event: CoverageEvent, choice: Iterable[tuple[str, int]]
 ) -> dag.Node:
-    """When a rule with its choices made is the event."""
+    """Return the condition under which a rule with its choices made is the event."""
     if event.condition is None:
         return dag.TRUE
     tree = model.tree_of(event.condition)
@@ -54,7 +54,7 @@ def condition_of(
 def conditions(
     model: Model, k: Any, world: Rec, event: CoverageEvent, of: Iterable[Instance]
 ) -> Iterator[tuple[Instance, dag.Node]]:
-    """The rule instances that can be an event, and when."""
+    """Yield the rule instances that can be an event, with the condition for this."""
     for rule, choice in of:
         if rule == event.rule:
             condition = condition_of(model, k, world, event, choice)
@@ -65,7 +65,7 @@ def conditions(
 def happening(
     model: Model, k: Any, world: Rec, events: Iterable[CoverageEvent], of: Sequence[Instance]
 ) -> dict[str, Happens]:
-    """The events that can happen in a lifted configuration, by name."""
+    """Return the events that can happen in a lifted configuration, by name."""
     found: dict[str, dict[Instance, dag.Node]] = {}
     for event in events:
         for instance, condition in conditions(model, k, world, event, of):

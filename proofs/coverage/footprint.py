@@ -1,4 +1,4 @@
-"""The footprint of a configuration: what happens in it, each thing by a name.
+"""The footprint of a configuration: everything that happens in it, by name.
 
 | kind      | what it says                                       | named                         |
 |-----------|----------------------------------------------------|-------------------------------|
@@ -8,10 +8,9 @@
 | orders    | an event can happen right after another            | `EVENT then EVENT`            |
 | conflicts | two events can happen in one state                 | `EVENT beside EVENT`          |
 
-Decisions are named by the event alone, all else by the event with its choices. Orders and conflicts
-are the relations that process mining calls a footprint. Decisions are those of one text, so that
-the footprints of a model and of a changed one can be compared: what the text decides in the states
-of the other is asked.
+Decisions are named by the event alone, all other kinds by the event with its choices. Orders and
+conflicts are the relations that process mining calls a footprint. The decisions of the unchanged
+text are also evaluated in the states of a changed model, to make the two footprints comparable.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ from proofs.trace.replay import configuration_of
 
 Names = frozenset[str]
 Decisions = Mapping[str, Node]
-"""By name: in which states an event's text decides so."""
+"""The states in which an event's text decides so, by the name of the decision."""
 
 MOST_VALUES = 4096
-"""More than a field has."""
+"""More values than a field has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What happens, kind by kind."""
+    """Everything that happens, by kind."""
 
     events: Names
     decisions: Names
@@ -57,21 +56,23 @@ class Footprint:
     conflicts: Names
 
     def only_here(self, other: Footprint) -> Iterator[str]:
-        """What happens here and not in the other, with its kind; a kind after the other."""
+        """Yield what happens here and not in the other footprint, with its kind; one kind after the
+        other."""
         for kind in fields(self):
             for name in sorted(getattr(self, kind.name) - getattr(other, kind.name)):
                 yield f"{kind.name}: {name}"
 
 
 def difference(before: Footprint, after: Footprint) -> str | None:
-    """The first thing that is lost, else the first that is new; None where the same happens."""
+    """Return the first thing that is lost, else the first that is new; None if the footprints are
+    equal."""
     lost = (f"lost of {name}" for name in before.only_here(after))
     new = (f"new in {name}" for name in after.only_here(before))
     return next(itertools.chain(lost, new), None)
 
 
 def stray(scope: str, variant: str, engine: str, patches: tuple[Patch, ...]) -> str | None:
-    """What patches make of a configuration: something lost, else something new, else None.
+    """Return what patches change in a configuration: something lost, else something new, else None.
 
     Raises as `configuration_of` and `explore`.
     """
@@ -81,7 +82,8 @@ def stray(scope: str, variant: str, engine: str, patches: tuple[Patch, ...]) -> 
 
 @functools.lru_cache(maxsize=8)
 def footprint_of(scope: str, variant: str, engine: str, patches: tuple[Patch, ...]) -> Footprint:
-    """What happens in a configuration of the patched model; its decisions are the unpatched's."""
+    """Return the footprint of a configuration of the patched model; decisions are those of the
+    unpatched text."""
     plain, model = model_for(scope), model_for(scope, patches)
     k = configuration_of(model, scope, variant)
     machine = lift(model, k, scope, guarantees=False).machine
@@ -91,7 +93,7 @@ def footprint_of(scope: str, variant: str, engine: str, patches: tuple[Patch, ..
 
 
 def decisions(model: Model, k: Any) -> dict[str, Node]:
-    """All decisions of a text in a configuration, by event."""
+    """Return all decisions of a text in a configuration, by event."""
     shapes = Shapes(k.bounds)
     world = symbolic_world(model, shapes)
     every, trees = points(model), sites(model)
@@ -118,7 +120,7 @@ class FootprintGraph:
         self._labels = [rule.label for rule in machine.rules]
 
     def footprint(self, asked: Decisions) -> Footprint:
-        """All that happens."""
+        """Return everything that happens."""
         enabled = self._enabled()
         return Footprint(
             events=frozenset(self._labels[n] for n in np.unique(self._fired)),
@@ -129,7 +131,7 @@ class FootprintGraph:
         )
 
     def _enabled(self) -> Column:
-        """For each state and event whether the event can happen there."""
+        """Return for each state and event whether the event can happen there."""
         enabled = np.zeros((len(self._states), len(self._labels)), dtype=np.bool_)
         enabled[self._sources, self._fired] = True
         return enabled

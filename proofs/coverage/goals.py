@@ -1,9 +1,9 @@
-"""Goals: under which condition each rule, each point and each error code is met, as nodes.
+"""Goals: the conditions, as nodes, under which each rule, point and error code is met.
 
-The model's text is evaluated once for each rule instance, as for every other form, by an
-evaluator that notes where it comes by. A goal is a rule instance with a condition: it is met in a
-state where the condition holds, by this instance being tried there. Behind a rule's last limit
-that means that it fires; rules and error codes are met only where it does.
+The model's text is evaluated once for each rule instance, as for every other form, by an evaluator
+that notes each point that it reaches. A goal is a rule instance with a condition: a state in which
+the condition holds meets the goal when the instance is tried there. After a rule's last limit this
+means that the rule fires; rules and error codes are met only if it does.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from proofs.lift.values import Rec, Shapes
 from proofs.trace.format import Instance
 
 ANSWERS = ("Response", "Answer")
-"""How the name of a record ends that is an answer; its error stands in the field `error`."""
+"""The endings of the names of records that are answers; their field `error` has the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What must hold of a state so that the instance meets the point, and so that it fires."""
+    """The conditions on a state under which the instance meets the point, and under which it
+    fires."""
 
     instance: Instance
     condition: Node
@@ -37,11 +38,11 @@ class Goal:
 
 
 Goals = dict[str, list[Goal]]
-"""By the name of the point, with all the ways to meet it that are not folded away."""
+"""The goals that are not folded away, by the name of their point."""
 
 
 class PointWatcher(Evaluator):
-    """An evaluator that notes when it comes by each point. One for each rule instance."""
+    """An evaluator that notes when it reaches each point. Each rule instance has its own."""
 
     def __init__(self, model: Model, k: Any, sites: Mapping[int, Site]) -> None:
         super().__init__(model, k)
@@ -51,12 +52,12 @@ class PointWatcher(Evaluator):
         self._is_naming = False
 
     def note(self, met: dict[str, Node], name: str, condition: Node) -> None:
-        """It is met where the evaluation is now, if the condition holds."""
+        """Note that the point is met at the current place of evaluation, if the condition holds."""
         here = dag.both(self.path, condition)
         met[name] = dag.either(met.get(name, dag.FALSE), here)
 
     def boolean(self, node: ast.expr, frame: Frame) -> Node:
-        """The value of a condition, noted if it decides something."""
+        """Return the value of a condition, noted if it decides something."""
         condition = super().boolean(node, frame)
         site = self._sites.get(id(node))
         if site is not None:
@@ -65,34 +66,34 @@ class PointWatcher(Evaluator):
         return condition
 
     def lift(self, value: Any) -> Any:
-        """A constant of the text: to name it is no answer."""
+        """Return a constant of the text; naming an answer does not send one."""
         outer, self._is_naming = self._is_naming, True
         lifted = super().lift(value)
         self._is_naming = outer
         return lifted
 
     def construct(self, cls: type, values: Mapping[str, Any]) -> Rec:
-        """A record; an answer is noted with its error."""
+        """Return a record; an answer is noted with its error."""
         made = super().construct(cls, values)
         if cls.__name__.endswith(ANSWERS) and "error" in made.fields and not self._is_naming:
             self.note_error(made.fields["error"])
         return made
 
     def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """A call; what an actor answers with nothing but an error is noted too."""
+        """Return the value of a call; an actor's answer that is only an error is noted too."""
         value = super().call(function, arguments)
         if is_answered_with_error(self.model, function):
             self.note_error(value if isinstance(value, Node) else value.fields["sends"].slots[0])
         return value
 
     def note_error(self, answered: Node) -> None:
-        """Each error code that it can be."""
+        """Note each error code that the answer can be."""
         for error in errors_of(self.model):
             self.note(self.answered, error.name, dag.eq(answered, dag.const(int(error))))
 
 
 def is_answered_with_error(model: Model, function: Callable[..., Any]) -> bool:
-    """An actor's rule whose answer is an `Error`, or a step that sends one."""
+    """Whether an actor's rule answers with an `Error` alone, or with a step that sends one."""
     if model.actor_rules.get(function.__name__) is not function:
         return False
     hint = typing.get_type_hints(function)["return"]
@@ -103,7 +104,7 @@ def is_answered_with_error(model: Model, function: Callable[..., Any]) -> bool:
 def instance_goals(
     model: Model, k: Any, world: Rec, instance: Instance, sites: Mapping[int, Site]
 ) -> dict[str, Goal]:
-    """The goals of one rule instance, by point, but for what is folded away."""
+    """Return the goals of one rule instance, by point, except those that are folded away."""
     rule, choice = instance
     watcher = PointWatcher(model, k, sites)
     watcher.call(model.rules[rule], [k, world, *(dag.const(value) for _, value in choice)])
@@ -117,7 +118,8 @@ def instance_goals(
 
 
 def goals(model: Model, k: Any, sites: Mapping[int, Site]) -> Goals:
-    """The goals of a configuration, by point. What is folded away in all instances is not there."""
+    """Return the goals of a configuration, by point, except points that are folded away in all
+    instances."""
     shapes = Shapes(k.bounds)
     world = symbolic_world(model, shapes)
     found: Goals = {}

@@ -1,9 +1,9 @@
-"""Every two events of the environment meet: in some run of a complete scope, both happen.
+"""Pairs of events of the environment: in some run of a complete scope, both happen.
 
-Whether an event has happened is a bit that a run never loses, so the runs behind it are a second
-layer over the same states: a state is in the layer of an event if some way to it has the event on
-it. A pair meets where one of its events happens in the layer of the other, or where one step is
-both. This is exact, and the nearest such step ends a shortest run.
+A run never loses the fact that an event has happened, so the states after an event form a second
+layer over the same states: a state is in the layer of an event if some path to it contains the
+event. A pair is met if one of its events happens in the layer of the other, or if one step is both.
+This is exact, and the nearest such step ends a shortest run.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Happens = Mapping[Instance, Node]
 """An event: the rule instances that can be it, each with the condition under which it is."""
 
 NEVER = 2**63 - 1
-"""The distance of a state that a layer does not have."""
+"""The distance of a state that a layer does not contain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The states behind an event: how near they are, and the transition that enters each.
+    """The states after an event: their distances, and the transition that enters each.
 
-    `event` tells for each transition whether it is the event.
+    `event` says for each transition whether it is the event.
     """
 
     event: Column
@@ -37,7 +37,7 @@ class Layer:
 
 
 def transitions(space: Space, happens: Happens) -> Column:
-    """For each transition whether it is the event."""
+    """Return for each transition whether it is the event."""
     is_it = np.zeros(len(space.fired), dtype=np.bool_)
     for number, instance in enumerate(space.instances):
         if instance in happens:
@@ -47,7 +47,7 @@ def transitions(space: Space, happens: Happens) -> Column:
 
 
 def layer(space: Space, event: Column) -> Layer:
-    """What is reached behind an event, level by level."""
+    """Return the states that are reached after an event, level by level."""
     distance = np.full(len(space.states), NEVER)
     entered = np.full(len(space.states), -1)
     seeds = np.flatnonzero(event)
@@ -64,7 +64,7 @@ def layer(space: Space, event: Column) -> Layer:
 
 
 def path(space: Space, behind: Layer, state: int) -> list[int]:
-    """The transitions of a shortest way to a state of the layer, the event among them."""
+    """Return the transitions of a shortest path to a state of the layer, including the event."""
     edges: list[int] = []
     while True:
         edge = int(behind.entered[state])
@@ -76,19 +76,19 @@ def path(space: Space, behind: Layer, state: int) -> list[int]:
 
 
 def shortest_meeting(space: Space, first: Layer, second: Layer) -> list[int] | None:
-    """The shortest run in which both events happen; None if there is none."""
+    """Return the shortest run in which both events happen; None if there is none."""
     runs = [*together(space, first, second), *after(space, first, second)]
     return min([*runs, *after(space, second, first)], key=len, default=None)
 
 
 def together(space: Space, first: Layer, second: Layer) -> Iterator[list[int]]:
-    """The shortest run whose last step is both events, if there is one."""
+    """Yield the shortest run whose last step is both events, if there is one."""
     for edge in map(int, np.flatnonzero(first.event & second.event)[:1]):
         yield [*space.path(int(space.sources[edge])), edge]
 
 
 def after(space: Space, before: Layer, last: Layer) -> Iterator[list[int]]:
-    """The shortest run whose last step is an event behind another, if there is one."""
+    """Yield the shortest run whose last step is an event after the other one, if there is one."""
     edges = np.flatnonzero(last.event)
     lengths = before.distance[space.sources[edges]]
     if lengths.min(initial=NEVER) < NEVER:

@@ -3,12 +3,12 @@
 1. A *branch* is the condition of an `if`, an `elif`, a conditional expression, or of an `if` in a
    comprehension. Its outcomes are `then` and `else`.
 2. A *conjunct* is an operand of `and` or `or`, or the whole condition of a `require` or a
-   `within_scope` that has none. Its outcomes are `true` and `false`.
-3. A point is met as Python would meet it, were the rule run in a reachable state: all limits of
-   the rule in front of it hold, and the operands before it leave the decision to it.
+   `within_scope` that has no such operand. Its outcomes are `true` and `false`.
+3. A point is met if Python would meet it when the rule runs in a reachable state: all limits of
+   the rule before the point hold, and the operands before it do not decide the condition.
 4. Sites are counted in the order of a function's text: `leader.in_sequence#2`. A point is a site
-   with one of its outcomes: `leader.in_sequence#2:false`. Names in a composition begin with its
-   own: `producer_ids.store.on_write#1:then`.
+   with one of its outcomes: `leader.in_sequence#2:false`. Names begin with the composition's name:
+   `producer_ids.store.on_write#1:then`.
 
 Everything here is read from the text alone: a place that no scope ever evaluates is a point too.
 """
@@ -30,7 +30,7 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
     "branches": ("then", "else"),
     "conjuncts": ("true", "false"),
 }
-"""By kind: the outcome where the condition holds, and the other."""
+"""The outcomes of each kind: if the condition holds, and if it does not."""
 
 LIMITS = ("require", "within_scope")
 
@@ -39,7 +39,7 @@ LIMITS = ("require", "within_scope")
 class Site:
     """One decision: `module.function#N`, its line, and its text.
 
-    A text that a function has more than once says which one it is: `in_epoch (2)`.
+    If a function has the same text more than once, a number tells which one it is: `in_epoch (2)`.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Site:
     text: str
 
     def point(self, *, holds: bool) -> Point:
-        """The condition holds, or does not."""
+        """Return the point at which the condition holds, or does not."""
         outcome = OUTCOMES[self.kind][not holds]
         function = self.name.partition("#")[0]
         says = f"{function}: {self.text}: {outcome}"
@@ -57,7 +57,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Something that must happen somewhere. `says` is its name that outlives other edits."""
+    """Something that must happen somewhere. `says` is a name that survives edits elsewhere."""
 
     name: str
     kind: str
@@ -66,17 +66,17 @@ class Point:
 
     @property
     def condition(self) -> str:
-        """The text that is decided, of a point that is a place."""
+        """The text of the decision, for a point that is a place in the text."""
         return self.says.partition(": ")[2].rpartition(": ")[0]
 
 
 def is_limit(node: ast.AST) -> bool:
-    """A call of `require` or `within_scope`."""
+    """Whether a node is a call of `require` or `within_scope`."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in LIMITS
 
 
 def decided_by(node: ast.AST) -> list[tuple[ast.expr, str]]:
-    """The conditions that decide something at this very node, each with its kind."""
+    """Return the conditions that decide something at this node itself, each with its kind."""
     if isinstance(node, (ast.If, ast.IfExp)):
         return [(node.test, "branches")]
     if isinstance(node, ast.comprehension):
@@ -91,14 +91,14 @@ def decided_by(node: ast.AST) -> list[tuple[ast.expr, str]]:
 
 
 def conditions(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
-    """All conditions below a node, in the order of the text."""
+    """Yield all conditions below a node, in the order of the text."""
     yield from decided_by(node)
     for child in ast.iter_child_nodes(node):
         yield from conditions(child)
 
 
 def reached(trees: Mapping[str, Sequence[ast.FunctionDef]], first: Iterable[str]) -> set[str]:
-    """The functions that are called, directly or not, by the first ones, which are included."""
+    """Return the functions that the first ones call, directly or not, including the first ones."""
     found: set[str] = set()
     frontier = set(first) & trees.keys()
     while frontier:
@@ -109,15 +109,15 @@ def reached(trees: Mapping[str, Sequence[ast.FunctionDef]], first: Iterable[str]
 
 
 def prefix_of(model: Model) -> str:
-    """What the names of a composition begin with: `producer_ids.`; nothing for the model itself."""
+    """Return the prefix of a composition's names: `producer_ids.`; "" for idempotent producers."""
     return "" if model.name == "idempotent" else f"{model.name}."
 
 
 def acting(model: Model) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """The functions that say what happens, by their names, in the order of the text.
+    """Yield the functions that determine what happens, by their names, in the order of the text.
 
-    What only guarantees call is left out, and when an event is an incident; what nobody calls is
-    not: its points will be missing.
+    Functions that only guarantees call are left out, and so are conditions of incidents. Functions
+    that nothing calls are included, so that their points will be missing.
     """
     trees: dict[str, list[ast.FunctionDef]] = {}
     for (module, name), tree in model.functions.items():
@@ -137,14 +137,14 @@ def acting(model: Model) -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def incident_conditions(model: Model) -> set[str]:
-    """The names of the functions that say when an event is an incident."""
+    """Return the names of the functions that say when an event is an incident."""
     incidents = (i for rule in model.rules.values() for i in declaration_of(rule).incidents)
     return {i.condition.__name__ for i in incidents if i.condition is not None}
 
 
 @functools.lru_cache(maxsize=4)
 def sites(model: Model) -> Mapping[int, Site]:
-    """All sites, by the id of the condition's tree in this model."""
+    """Return all sites, by the id of the condition's tree in this model."""
     found: dict[int, Site] = {}
     for function, tree in acting(model):
         times: Counter[str] = Counter()
@@ -157,7 +157,7 @@ def sites(model: Model) -> Mapping[int, Site]:
 
 
 def points(model: Model) -> dict[str, Point]:
-    """All points, by name: rules, outcomes of sites, error codes."""
+    """Return all points, by name: rules, outcomes of sites, error codes."""
     found = [Point(rule, "rules", rule) for rule in model.rules]
     for site in sites(model).values():
         found += [site.point(holds=holds) for holds in (True, False)]
@@ -166,6 +166,6 @@ def points(model: Model) -> dict[str, Point]:
 
 
 def errors_of(model: Model) -> Sequence[IntEnum]:
-    """The error codes that the model's messages have."""
+    """Return the error codes that the model's messages have."""
     errors: type[IntEnum] | None = getattr(model.messages, "Error", None)
     return tuple(errors) if errors else ()

@@ -1,4 +1,4 @@
-"""What a survey has shown, kind by kind: met, explained, missing."""
+"""The result of a survey, by kind of point: met, explained, missing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ KINDS = ("pairs", "rules", "branches", "conjuncts", "error_codes", "states", "ed
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """One kind. `explained` and `missing` are what no configuration meets, with and without a
-    reason."""
+    """The result for one kind. `explained` and `missing` are points that no configuration meets,
+    with and without a reason."""
 
     kind: str
     met: Mapping[str, FirstWitness]
@@ -26,8 +26,8 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """All kinds; `wrong_rows` are reasons for what is met, or for what does not exist;
-    `wrong_edges` are taken where Kafka has none."""
+    """The results for all kinds. `wrong_rows` are reasons for points that are met or do not exist;
+    `wrong_edges` are edges that the model takes although Kafka has none."""
 
     kinds: Sequence[Covered]
     wrong_rows: Mapping[str, str]
@@ -35,25 +35,26 @@ class Coverage:
 
     @property
     def unmet(self) -> list[str]:
-        """What no configuration meets, explained or missing."""
+        """The points that no configuration meets, explained or missing."""
         missing = [point.name for kind in self.kinds for point in kind.missing]
         return [*missing, *(name for kind in self.kinds for name in kind.explained)]
 
     @property
     def verdict(self) -> str:
-        """All is met or explained, nothing is explained that is met, and no edge is wrong."""
+        """The verdict: holds if every point is met or explained, no reason is for a point that is
+        met, and no edge is wrong."""
         missing = any(kind.missing for kind in self.kinds)
         return "violated" if missing or self.wrong_rows or self.wrong_edges else "holds"
 
 
 def every_point(survey: Survey) -> list[Point]:
-    """All that a survey is asked for."""
+    """Return all points that a survey should meet."""
     pairs = [Point(pair, "pairs", pair) for pair in every_pair(survey.events)]
     return [*pairs, *points(survey.model).values(), *state_points(survey.model)]
 
 
 def covered(kind: str, surveys: Sequence[Survey], reasons: Mapping[str, str]) -> Covered:
-    """One kind of points, of all surveys."""
+    """Return the result for one kind of points, over all surveys."""
     met: dict[str, FirstWitness] = {}
     unmet: list[Point] = []
     for survey in surveys:
@@ -71,7 +72,7 @@ def covered(kind: str, surveys: Sequence[Survey], reasons: Mapping[str, str]) ->
 
 
 def coverage(surveys: Sequence[Survey], reasons: Mapping[str, str]) -> Coverage:
-    """What the surveys have shown, with the reasons for what they have not."""
+    """Return the results of the surveys, with the reasons for what they have not met."""
     says = {point.says: point.name for survey in surveys for point in every_point(survey)}
     met = {name for survey in surveys for name in (*survey.points, *survey.pairs)}
     wrong = {row: "there is no such point" for row in reasons if row not in says}

@@ -1,7 +1,7 @@
-"""The shortest way to one point or pair in a scope of any size: a guarantee turned round.
+"""Finds the shortest path to one point or pair in a scope of any size, as a negated guarantee.
 
-"Never in such a state" is checked like a guarantee, and the search ends where it breaks. What a
-survey reads off a whole graph is found here without one.
+"Never in such a state" is checked like a guarantee, and the search ends where it breaks. A survey
+finds the same paths from a whole graph; this search needs none.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ BY_LINE = re.compile(r"([\w.]+):(\d+):(\w+)")
 
 
 class UnknownGoal(ValueError):
-    """Nothing has this name; the message lists the points of its function (`choices`), or has those
-    of all `names` that are most like it."""
+    """Nothing has this name. The message lists the points of its function (`choices`), or the most
+    similar of all `names`."""
 
     def __init__(self, name: str, choices: Sequence[str], names: Sequence[str]) -> None:
         listed = f"choose one of {', '.join(choices)}, or a point of `kafka-eos list branches`"
@@ -43,7 +43,7 @@ class UnknownGoal(ValueError):
 
 
 def resolved(model: Model, events: Sequence[CoverageEvent], name: str) -> str:
-    """The point, pair, state, edge or witness that `name` means.
+    """Return the point, pair, state, edge or witness that `name` means.
 
     A point of the text has its own name, or `module.function:LINE:OUTCOME`. A pair may be written
     in either order. Raises UnknownGoal.
@@ -65,12 +65,12 @@ def resolved(model: Model, events: Sequence[CoverageEvent], name: str) -> str:
 
 
 def witness_of(model: Model, name: str) -> Any:
-    """The model's witness of this name; None if it has none."""
+    """Return the model's witness of this name; None if it has none."""
     return next((w for w in model.guarantees.WITNESSES if w.name == name), None)
 
 
 def on_line(known: Mapping[str, Point], function: str, line: str, outcome: str) -> list[str]:
-    """The points of a function on one line."""
+    """Return the points of a function on one line."""
     return [
         point.name
         for point in known.values()
@@ -83,7 +83,7 @@ def on_line(known: Mapping[str, Point], function: str, line: str, outcome: str) 
 def names_of(
     model: Model, known: Mapping[str, Point], events: Sequence[CoverageEvent]
 ) -> list[str]:
-    """What a search may be for: all but branches, states and edges."""
+    """Return the names that a search may be for, except branches, states and edges."""
     plain = [name for name in known if "#" not in name]
     witnesses = [witness.name for witness in model.guarantees.WITNESSES]
     return [*plain, *witnesses, *every_pair(events)]
@@ -92,9 +92,9 @@ def names_of(
 def shortest(
     model: Model, k: Any, scope: str, events: Sequence[CoverageEvent], name: str, **how: Any
 ) -> WitnessPath | None:
-    """The shortest way to a resolved name in a scope; None if the scope does not reach it.
+    """Return the shortest path to a resolved name in a scope; None if the scope does not reach it.
 
-    `how` goes to `explorer.explore`: engine, workers, progress, max_depth.
+    `how` is passed to `explorer.explore`: engine, workers, progress, max_depth.
     """
     lifted = lift(model, k, scope, guarantees=False)
     if "+" in name:
@@ -115,7 +115,7 @@ def shortest(
 
 
 def shortest_point(machine: Machine, ways: list[Goal], **how: Any) -> WitnessPath | None:
-    """The shortest way to any of some goals."""
+    """Return the shortest path to any of some goals."""
     never = {str(number): dag.negate(goal.condition) for number, goal in enumerate(ways)}
     found = explore(replace(machine, guarantees=never), stop=True, **how).violations
     if not found:
@@ -128,7 +128,7 @@ def shortest_point(machine: Machine, ways: list[Goal], **how: Any) -> WitnessPat
 
 
 def shortest_pair(machine: Machine, events: Iterable[Happens], **how: Any) -> WitnessPath | None:
-    """The shortest run with all of some events, each remembered by a leaf of its own."""
+    """Return the shortest run with all of some events, each remembered by a leaf of its own."""
     leaves = []
     for number, happens in enumerate(events):
         machine, leaf = monitored(machine, f"happened[{number}]", happens)
@@ -137,7 +137,7 @@ def shortest_pair(machine: Machine, events: Iterable[Happens], **how: Any) -> Wi
 
 
 def shortest_state(machine: Machine, condition: dag.Node, **how: Any) -> WitnessPath | None:
-    """The shortest run to a state in which a condition is true."""
+    """Return the shortest run to a state in which a condition is true."""
     never = {"never": dag.negate(condition)}
     found = explore(replace(machine, guarantees=never), stop=True, **how).violations
     if not found:
@@ -148,7 +148,7 @@ def shortest_state(machine: Machine, condition: dag.Node, **how: Any) -> Witness
 
 
 def monitored(machine: Machine, name: str, happens: Happens) -> tuple[Machine, dag.Node]:
-    """The machine with one more leaf, which tells whether the event has happened."""
+    """Return the machine with one more leaf, which tells whether the event has happened."""
     leaf = Leaf(name, 0, 1, is_bool=True)
     happened = dag.leaf(name, 0, 1, is_bool=True)
 

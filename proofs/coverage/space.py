@@ -1,7 +1,7 @@
-"""A scope with all its states and transitions, asked where things happen first.
+"""A scope with all its states and transitions, for finding where something happens first.
 
-States are numbered as a breadth-first search finds them, so that the first state in which a
-condition holds is one of the nearest, and a transition's number tells which leads there.
+States are numbered as a breadth-first search finds them. So the first state in which a condition
+holds is one of the nearest, and a transition's number tells which transition leads there first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from proofs.trace.format import Instance
 
 @dataclass(frozen=True, slots=True)
 class WitnessPath:
-    """Steps from the beginning; `tried` is what is only tried behind them, if that is the end."""
+    """Steps from the initial state; `tried` is an event that is only tried after them, if the path
+    ends so."""
 
     steps: tuple[Instance, ...]
     tried: Instance | None = None
@@ -51,17 +52,17 @@ class Space:
     # Conditions
 
     def folded(self, conditions: Iterable[Node]) -> list[Node]:
-        """The conditions with all that never changes in this scope folded in."""
+        """Return the conditions with everything constant in this scope folded in."""
         return substitute(conditions, self._constants)
 
     def values(self, condition: Node) -> Column:
-        """A condition's value in each state."""
+        """Return a condition's value in each state."""
         wanted = self.folded([condition])
         parts = [next(self._evaluated(wanted, part)) for _, part in self._chunks()]
         return np.concatenate(parts)
 
     def first(self, goals: Goals) -> dict[str, WitnessPath]:
-        """The shortest way to each point that is met here."""
+        """Return the shortest path to each point that is met here."""
         wanted = self.possible(goals)
         found: dict[str, WitnessPath] = {}
         for begin, part in self._chunks():
@@ -78,7 +79,8 @@ class Space:
         return evaluated(conditions, self.layout, part, self.inputs)
 
     def possible(self, goals: Goals) -> dict[str, list[tuple[Goal, Node]]]:
-        """By point: its goals that are not folded away, with what is left of their conditions."""
+        """Return by point the goals that are not folded away, with what is left of their
+        conditions."""
         asked = [(point, goal) for point, ways in goals.items() for goal in ways]
         found: dict[str, list[tuple[Goal, Node]]] = {point: [] for point in goals}
         conditions = self.folded(goal.condition for _, goal in asked)
@@ -90,7 +92,7 @@ class Space:
     def _nearest(
         self, wanted: dict[str, list[tuple[Goal, Node]]], part: Column
     ) -> dict[str, tuple[int, Goal]]:
-        """By point: the first of some states that meets it, and how."""
+        """Return by point the first of some states that meets it, and the goal."""
         asked = [(point, goal, node) for point, ways in wanted.items() for goal, node in ways]
         columns = self._evaluated([node for _, _, node in asked], part)
         nearest: dict[str, tuple[int, Goal]] = {}
@@ -110,7 +112,7 @@ class Space:
     # Transitions
 
     def path(self, state: int) -> list[int]:
-        """The transitions of the shortest way to a state."""
+        """Return the transitions of the shortest path to a state."""
         edges: list[int] = []
         while state:
             edges.append(int(self._entered[state]))
@@ -118,11 +120,11 @@ class Space:
         return edges[::-1]
 
     def steps(self, edges: Iterable[int]) -> tuple[Instance, ...]:
-        """The rule instances of some transitions."""
+        """Return the rule instances of some transitions."""
         return tuple(self.instances[self.fired[edge]] for edge in edges)
 
     def leaving(self, states: Column) -> Column:
-        """All transitions from some states, in the states' order."""
+        """Return all transitions from some states, in the states' order."""
         begins = np.searchsorted(self.sources, states)
         counts = np.searchsorted(self.sources, states, side="right") - begins
         shifts = np.repeat(begins - (np.cumsum(counts) - counts), counts)

@@ -1,8 +1,9 @@
-"""The states of the actors, from which others Kafka lets each be entered, and where that happens.
+"""The states of the actors, with the states from which Kafka permits each to be entered.
 
-What Kafka allows stands here as its own classes write it, and not as the model does: the model is
-asked. An edge that no configuration takes is missing, or explained; one that some configuration
-takes, and that is not here, is a fault of the model's.
+The permitted edges are written here as Kafka's own classes have them, not as the model does,
+because the model is checked against them. An edge that no configuration takes is missing, or
+explained. An edge that some configuration takes and that is not listed here is a fault of the
+model.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from proofs.lift.source import Model
 from proofs.lift.values import Shapes
 
 Legal = Mapping[str, tuple[str, ...]]
-"""By state: those that it may be entered from."""
+"""The states from which each state may be entered."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActorStates:
     """The states of one kind of actor.
 
-    `legal` is what Kafka allows. `passed` are edges over a state that the model passes within one
-    step, each with that state: both halves must be legal. A state that stands among its own
-    `legal` ones is entered again where its record changes.
+    `legal` is what Kafka permits. `passed` are edges by way of a state that the model passes within
+    one step, each with that state: both halves must be legal. A state that is listed among its own
+    `legal` ones is entered again when its record changes.
     """
 
     enum: str
@@ -40,7 +41,7 @@ class ActorStates:
     passed: Mapping[str, str]
 
     def edges(self) -> list[str]:
-        """All that may be, as `FROM->TO`."""
+        """Return all permitted edges, as `FROM->TO`."""
         legal = [f"{begin}->{end}" for end, begins in self.legal.items() for begin in begins]
         return [*legal, *self.passed]
 
@@ -61,9 +62,9 @@ COORDINATORS = ActorStates(
         "COMPLETE_COMMIT->COMPLETE_ABORT": "PREPARE_ABORT",
     },
 )
-"""TransactionState.VALID_PREVIOUS_STATES; the abort of what is empty is V2's. ABSENT is Dead, of
-which the log has a tombstone. An abort without partitions needs no marker, and is complete as soon
-as it is prepared."""
+"""TransactionState.VALID_PREVIOUS_STATES; the abort of an empty transaction is V2's. ABSENT is
+Kafka's Dead, for which the log has a tombstone. An abort without partitions needs no marker, and is
+complete as soon as it is prepared."""
 
 CLIENTS = ActorStates(
     enum="ClientState",
@@ -87,22 +88,23 @@ CLIENTS = ActorStates(
     },
     passed={"IN_TRANSACTION->READY": "COMMITTING"},
 )
-"""TransactionManager.State.isTransitionValid. What nobody else knows of is over at once."""
+"""TransactionManager.State.isTransitionValid. A transaction that no broker knows of ends at
+once."""
 
 STATES = (COORDINATORS, CLIENTS)
 
 HANDED_ON = ("coordinator_is_replaced", "log_is_loaded", "former_resigns")
-"""Rules by which a node begins or ends to know an id: the id itself enters no state."""
+"""Rules by which a node begins or ceases to know an id: the id itself enters no state."""
 
 
 def enum_of(model: Model, states: ActorStates) -> type[IntEnum] | None:
-    """The states in a model; None if it has no such actor."""
+    """Return the enum of states in a model; None if it has no such actor."""
     found = (getattr(module, states.enum, None) for module in model.modules.values())
     return next((enum for enum in found if enum is not None), None)
 
 
 def of_model(model: Model) -> Iterator[tuple[ActorStates, type[IntEnum]]]:
-    """The states of a model's actors."""
+    """Yield the states of a model's actors."""
     for states in STATES:
         enum = enum_of(model, states)
         if enum is not None:
@@ -110,13 +112,13 @@ def of_model(model: Model) -> Iterator[tuple[ActorStates, type[IntEnum]]]:
 
 
 def enum_with(model: Model, state: str) -> type[IntEnum] | None:
-    """The states among which this one is; None if it is no state of an actor."""
+    """Return the enum that has this state; None if it is not a state of an actor."""
     enums = (enum for _, enum in of_model(model))
     return next((enum for enum in enums if state in enum.__members__), None)
 
 
 def state_points(model: Model) -> list[Point]:
-    """Each state, and each edge that may be."""
+    """Return each state, and each permitted edge, as points."""
     found: list[Point] = []
     for states, enum in of_model(model):
         found += [Point(state.name, "states", state.name) for state in enum]
@@ -124,11 +126,11 @@ def state_points(model: Model) -> list[Point]:
     return found
 
 
-# Where it happens
+# Where states are entered
 
 
 def leaves_of(lifted: Lifted, k: Any, model: Model, enum: type[IntEnum]) -> list[Node]:
-    """Where the actors keep their states."""
+    """Return the leaves in which the actors keep their states."""
     shapes = Shapes(k.bounds)
     hints = shapes.hints(model.world.World)
     fields = lifted.world.fields
@@ -138,8 +140,8 @@ def leaves_of(lifted: Lifted, k: Any, model: Model, enum: type[IntEnum]) -> list
 def moves(
     space: Space, leaf: Node, states: ActorStates, enum: type[IntEnum]
 ) -> Iterator[tuple[str, int]]:
-    """The edges that one actor takes, each with the first transition along it, which is a nearest:
-    transitions are in the order of their sources."""
+    """Yield the edges that one actor takes, each with the first transition along it. This one is a
+    nearest, because transitions are in the order of their sources."""
     if leaf.name not in space.layout.places:
         return
     value = unpacked(space.layout, space.states, leaf)
@@ -156,7 +158,7 @@ def moves(
 
 
 def changed(space: Space, leaf: Node) -> Column:
-    """For each transition whether anything of the leaf's record is another."""
+    """Return for each transition whether anything in the leaf's record changes."""
     found: Column = np.zeros(len(space.fired), dtype=np.bool_)
     for other in space.layout.places:
         if other.startswith(record_of(leaf.name)):
@@ -166,7 +168,7 @@ def changed(space: Space, leaf: Node) -> Column:
 
 
 def nearest(found: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """By name: the first of its transitions."""
+    """Return by name the first of its transitions."""
     first: dict[str, int] = {}
     for name, at in found:
         first[name] = min(at, first.get(name, at))
@@ -174,7 +176,8 @@ def nearest(found: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def ways(space: Space, lifted: Lifted, k: Any, model: Model) -> Iterator[tuple[str, WitnessPath]]:
-    """The shortest way to each state and along each edge, also along what may not be."""
+    """Yield the shortest path to each state and along each edge, including edges that are not
+    permitted."""
     for states, enum in of_model(model):
         leaves = leaves_of(lifted, k, model, enum)
         edges = nearest(edge for leaf in leaves for edge in moves(space, leaf, states, enum))
@@ -186,7 +189,7 @@ def ways(space: Space, lifted: Lifted, k: Any, model: Model) -> Iterator[tuple[s
 
 
 def begun_in(lifted: Lifted, k: Any, model: Model, enum: type[IntEnum]) -> list[str]:
-    """The states of the actors in the first world."""
+    """Return the states of the actors in the initial world."""
     machine = lifted.machine
     first = dict(zip((leaf.name for leaf in machine.leaves), machine.initial, strict=True))
     return [enum(first[leaf.name]).name for leaf in leaves_of(lifted, k, model, enum)]

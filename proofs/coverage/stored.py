@@ -1,8 +1,7 @@
 """Stored witnesses: a shortest trace for each error code, each state and each edge between states.
 
-The files are traces as any other, without answers and digests: what must happen is that their last
-step does what they are called after, and that is asked of the model's own text anew each time
-(`shown`).
+The files are traces like any other, without answers and digests. Their last step must do what their
+name says; this is checked against the model's own text each time (`shown`).
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ from proofs.trace.format import Header, Trace, TraceStep
 from proofs.trace.replay import Stepper, configuration_of
 
 STORED = ("error_codes", "states", "edges")
-"""The kinds of points of which traces are stored."""
+"""The kinds of points for which traces are stored."""
 
 NO_PUNCTUATION = str.maketrans("#:>", "---")
 
 
 def file_name(name: str) -> str:
-    """What a file may be called that is about a point."""
+    """Return a file name for a point."""
     return name.translate(NO_PUNCTUATION)
 
 
 def name_of(path: Path) -> str:
-    """The point that a stored file is about."""
+    """Return the point that a stored file is about."""
     return path.stem.replace("--", "->")
 
 
 def stored(survey: Survey) -> dict[str, Trace]:
-    """The traces to store, by name."""
+    """Return the traces to store, by name."""
     found = {}
     for point in every_point(survey):
         if point.kind in STORED and point.name in survey.points:
@@ -55,8 +54,8 @@ def stored(survey: Survey) -> dict[str, Trace]:
 
 
 def points_of_last_step(model: Model, trace: Trace) -> set[str]:
-    """The error codes that the last step answers, the states that actors have behind it, and the
-    edges that they took. Raises ReplayError."""
+    """Return the error codes that the last step answers, the states that actors have after it, and
+    the edges that they took. Raises ReplayError."""
     stepper = Stepper(model, configuration_of(model, trace.header.scope, trace.header.variant))
     *_, before, after = [None, *stepper.run(trace.steps)]
     found: set[str] = set()
@@ -74,7 +73,7 @@ def points_of_last_step(model: Model, trace: Trace) -> set[str]:
 
 
 def states_of(world: Any, enum: type[IntEnum]) -> list[tuple[IntEnum, Any]]:
-    """The states of all actors, each with the record that it stands in."""
+    """Return the states of all actors, each with the record that contains it."""
     return [
         state
         for field in fields(world)
@@ -84,12 +83,13 @@ def states_of(world: Any, enum: type[IntEnum]) -> list[tuple[IntEnum, Any]]:
 
 
 def each(value: Any) -> Iterable[Any]:
-    """The actors of a field: those of a map, or the one."""
+    """Return the actors of a field: the values of a map, or the single one."""
     return value.values() if hasattr(value, "values") else (value,)
 
 
 def first_state(value: Any, enum: type[IntEnum]) -> list[tuple[IntEnum, Any]]:
-    """An actor's state, if it has one: what it knows comes before the copies on their way."""
+    """Return an actor's state, if it has one: the one that it knows comes before copies on their
+    way."""
     if not is_dataclass(value):
         return []
     inner = [getattr(value, field.name) for field in fields(value)]
@@ -98,7 +98,7 @@ def first_state(value: Any, enum: type[IntEnum]) -> list[tuple[IntEnum, Any]]:
 
 
 def answered_errors(model: Model, step: Callable[[], Any]) -> set[str]:
-    """The errors that are answered in a step: in records, or by themselves."""
+    """Return the errors that are answered in a step: in records, or alone."""
     rules = model.actor_rules.values()
     bare = {rule.__code__ for rule in rules if is_answered_with_error(model, rule)}
     errors: set[str] = set()

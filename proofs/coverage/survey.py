@@ -1,4 +1,4 @@
-"""Several configurations looked at, one after another: where each point and each pair is met
+"""Explores several configurations, one after another, to find where each point and pair is met
 first."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SurveyCase:
 
 @dataclass(frozen=True, slots=True)
 class FirstWitness:
-    """Where something was met first, and the shortest way there."""
+    """The configuration in which something was met first, and the shortest path to it."""
 
     look: SurveyCase
     way: WitnessPath
@@ -42,10 +42,10 @@ class FirstWitness:
 
 @dataclass(slots=True)
 class Survey:
-    """What was met so far: points, states and edges by name, pairs as `a+b`; and what is open.
+    """The points met so far: points, states and edges by name, pairs as `a+b`; and the open ones.
 
-    `states` are how many each look had; `open_goals` what would have met an open point in the
-    `machines` that do not fold it away.
+    `states` has the number of states of each configuration; `open_goals` has the goals of open
+    points in the `machines` that do not fold them away.
     """
 
     model: Model
@@ -68,7 +68,7 @@ class Survey:
             self.points.setdefault(name, FirstWitness(look, way))
 
     def _open_sites(self) -> dict[int, Site]:
-        """The places of the text with an outcome that no configuration has met yet."""
+        """Return the places of the text with an outcome that no configuration has met yet."""
         return {
             tree: site
             for tree, site in sites(self.model).items()
@@ -76,7 +76,7 @@ class Survey:
         }
 
     def _points(self, look: SurveyCase, every: Goals, space: Space) -> None:
-        """Looks for the points that have not been met yet."""
+        """Search for the points that have not been met yet."""
         wanted = {point: every[point] for point in every.keys() - self.points.keys()}
         for point, way in space.first(wanted).items():
             self.points[point] = FirstWitness(look, way)
@@ -88,7 +88,7 @@ class Survey:
                 self.open_goals.setdefault(point, []).extend(nodes)
 
     def _pairs(self, look: SurveyCase, k: Any, lifted: Lifted, space: Space) -> None:
-        """Looks for the pairs that have not met yet."""
+        """Search for the pairs that have not been met yet."""
         can_be = happening(self.model, k, lifted.world, self.events, space.instances)
         missing = [pair for pair in every_pair(self.events) if pair not in self.pairs]
         wanted = [pair for pair in missing if set(pair.split("+")) <= can_be.keys()]
@@ -102,10 +102,10 @@ class Survey:
 
 
 def evidence(surveys: Sequence[Survey], unmet: Iterable[str]) -> dict[str, str]:
-    """By point: how sure it is that no configuration meets it.
+    """Return by point how certain it is that no configuration meets it.
 
-    Either no configuration evaluates it to that, its conditions being folded away; or the declared
-    ranges exclude it (Z3); or no state that was looked at meets it.
+    Either no configuration evaluates the place to this outcome, because the conditions are folded
+    away; or the declared ranges exclude it (Z3); or no explored state meets it.
     """
     read_off = {point.name for survey in surveys for point in state_points(survey.model)}
     found = {
@@ -124,6 +124,6 @@ def evidence(surveys: Sequence[Survey], unmet: Iterable[str]) -> dict[str, str]:
 
 
 def every_pair(events: Iterable[CoverageEvent]) -> list[str]:
-    """Every two events, as `a+b`, in the order of the table."""
+    """Return every two events, as `a+b`, in the order of the table."""
     names = dict.fromkeys(event.name for event in events)
     return [f"{a}+{b}" for a, b in itertools.combinations(names, 2)]

@@ -1,7 +1,7 @@
-"""What a survey has shown, remembered under the hash of all that it depends on.
+"""Caches the result of a survey under the hash of everything that it depends on.
 
-A survey takes a minute, and most of the times it is asked for, neither the model nor what looks at
-it has changed. Reasons (`unreachable.py`) are no part of it: they are compared anew each time.
+A survey takes a minute, and is mostly repeated when neither the model nor the surveying code has
+changed. Reasons (`unreachable.py`) are not cached: they are compared anew each time.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from proofs.lift.patch import Patch
 from proofs.lift.source import composition_of, model_folder
 
 KEPT = 20
-"""So many surveys are remembered, the latest."""
+"""The number of surveys that are cached: the latest ones."""
 
 ROOMS = ("lift", "explore", "coverage")
-"""The rooms of `proofs` that a survey is made by."""
+"""The folders of `proofs` whose code makes a survey."""
 
 Told = Callable[[str], AbstractContextManager[Report]]
 
 
 def texts() -> Iterator[Path]:
-    """All files that a survey depends on."""
+    """Yield all files that a survey depends on."""
     here = Path(__file__).parent.parent
     for room in (model_folder(), *(here / room for room in ROOMS)):
         for path in sorted(room.rglob("*")):
@@ -41,7 +41,7 @@ def texts() -> Iterator[Path]:
 
 
 def key(looks: Sequence[SurveyCase], patches: Sequence[Patch]) -> str:
-    """A name for what these looks show of the model as it is now."""
+    """Return a name for the result of these cases on the model as it is now."""
     digest = hashlib.sha256(repr((looks, patches)).encode())
     for path in texts():
         digest.update(path.read_bytes())
@@ -51,7 +51,7 @@ def key(looks: Sequence[SurveyCase], patches: Sequence[Patch]) -> str:
 def look_at_all(
     looks: Sequence[SurveyCase], patches: Sequence[Patch], told: Told
 ) -> tuple[Survey, dict[str, str]]:
-    """One composition's survey, and the evidence for what it does not meet. Raises as
+    """Return one composition's survey, and the evidence for what it does not meet. Raises as
     `Survey.look`."""
     (survey,) = surveys(looks, patches).values()
     for look in looks:
@@ -63,7 +63,7 @@ def look_at_all(
 def surveyed_one(
     looks: Sequence[SurveyCase], patches: Sequence[Patch], told: Told
 ) -> tuple[Survey, dict[str, str]]:
-    """The same, remembered from an earlier time if nothing has changed since."""
+    """Return the same from the cache, if nothing has changed since."""
 
     def fill(draft: Path) -> None:
         survey, sure = look_at_all(looks, patches, told)
@@ -81,8 +81,8 @@ def surveyed_one(
 def surveyed(
     looks: Sequence[SurveyCase], patches: Sequence[Patch], told: Told
 ) -> tuple[list[Survey], dict[str, str]]:
-    """The surveys of all compositions that have looks, each remembered by itself, and the evidence
-    for what they do not meet."""
+    """Return the surveys of all compositions that have cases, each cached separately, and the
+    evidence for what they do not meet."""
     compositions = dict.fromkeys(composition_of(look.scope) for look in looks)
     found = [
         surveyed_one([look for look in looks if composition_of(look.scope) == c], patches, told)

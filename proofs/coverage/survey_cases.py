@@ -1,4 +1,4 @@
-"""Which configurations are looked at: every scope that is small enough, and eras where they
+"""The configurations of a survey: every scope that is small enough, and other eras where they
 differ."""
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from proofs.lift.source import COMPOSITIONS, composition_of, load_model, model_f
 from proofs.trace.replay import scope_of
 
 LARGEST = 200_000
-"""States of the largest scope whose graph is kept."""
+"""The number of states of the largest scope whose graph is kept."""
 
 NOT_WORTH_COMPILING = 2_000
-"""States of the largest scope that integers explore sooner than C is compiled."""
+"""The number of states of the largest scope that integers explore before C is compiled."""
 
 ERAS = read_pairs(
     """
@@ -81,7 +81,7 @@ processing=produce_first: processing
 processing=commit_first: processing
 """
 )
-"""What the default variant never does, and the scopes that show it, some with budgets by hand."""
+"""Configurations that show what the default variant never does, some with budgets by hand."""
 
 TROUBLES: Mapping[str, Sequence[str]] = {
     "idempotent-trouble": ("rejections=1",),
@@ -116,36 +116,39 @@ TROUBLES: Mapping[str, Sequence[str]] = {
         "rejections=1/failures=2/moves=1/unheard=1",
     ),
 }
-"""Budgets by hand: every two events meet in one of these; all at once would make them too large."""
+"""Budgets by hand: every two events meet in one of these scopes; all budgets at once would make the
+scopes too large."""
 
 
 def conversations(budgets: str) -> tuple[str, ...]:
-    """V1 too where requests are late: AddPartitionsToTxn is its own."""
+    """Return the versions of requests for budgets: V1 too if requests may be late, because
+    AddPartitionsToTxn exists only there."""
     return ("v2", "v1") if "delays" in budgets else ("v2",)
 
 
 class ScopeTooLargeForSurvey(ValueError):
-    """A scope whose graph is not kept."""
+    """The graph of the scope is too large to keep."""
 
 
 def size(scope: str) -> int:
-    """The scope's states under the default variant, 0 if nobody has counted them yet.
+    """Return the scope's number of states under the default variant, 0 if it has not been counted.
 
-    Budgets by hand only make them fewer.
+    Budgets by hand only reduce it.
     """
     counted = EXPECTED.get(scope.partition("/")[0])
     return counted.distinct if counted else 0
 
 
 def small_scopes() -> list[str]:
-    """The scopes that are looked at if none is named, the smallest first."""
+    """Return the scopes that are surveyed if none is named, the smallest first."""
     models = tuple(map(load_model, COMPOSITIONS))
     every = [scope for model in models for scope in model.scopes.SCOPES]
     return sorted((scope for scope in every if size(scope) <= LARGEST), key=size)
 
 
 def is_asked(scope: str, scopes: Sequence[str]) -> bool:
-    """It is among the scopes; one that is too large to be, where all of its composition's are."""
+    """Whether a scope is among the requested ones; a scope that is too large to be listed is
+    included if all small scopes of its composition are."""
     if size(scope) <= LARGEST:
         return scope in scopes
     composition = composition_of(scope)
@@ -155,7 +158,7 @@ def is_asked(scope: str, scopes: Sequence[str]) -> bool:
 
 
 def survey_cases(scopes: Sequence[str], engine: str) -> list[SurveyCase]:
-    """The configurations to look at. Raises UnknownScope, ScopeTooLargeForSurvey."""
+    """Return the configurations to survey. Raises UnknownScope, ScopeTooLargeForSurvey."""
     for scope in scopes:
         scope_of(model_for(scope), scope)
         if size(scope) > LARGEST:
@@ -177,13 +180,14 @@ def survey_cases(scopes: Sequence[str], engine: str) -> list[SurveyCase]:
 
 
 def engine_for(scope: str, engine: str) -> str:
-    """Integers where the scope is small; budgets by hand make some larger."""
+    """Return integers as the engine if the scope is small and has no budgets by hand, which make
+    some scopes larger."""
     is_small = size(scope) <= NOT_WORTH_COMPILING and "/" not in scope
     return "ints" if is_small else engine
 
 
 def surveys(looks: Sequence[SurveyCase], patches: Sequence[Patch] = ()) -> dict[str, Survey]:
-    """A survey for each model that the looks need, with nothing looked at yet, by composition.
+    """Return an empty survey for each model that the cases need, by composition.
 
     Raises PatchError.
     """

@@ -1,9 +1,9 @@
 """Points that no configuration meets, each with the reason why that is right.
 
-The reason is a sentence about the protocol or about the text, never "not reached": that a point is
-not met is checked anew each time, and a row whose point is met, or is no point any more, is an
-error. A proof that a point cannot be met (`evidence` in the report) needs a row too: text that
-nothing can reach is a fault until someone says what it stands there for.
+The reason is a sentence about the protocol or about the text, never "not reached". Each survey
+checks again that the point is not met; a row whose point is met, or no longer exists, is an error.
+A proof that a point cannot be met (`evidence` in the report) needs a row too: text that nothing can
+reach is a fault until someone says why it is there.
 """
 
 from __future__ import annotations
@@ -94,5 +94,5 @@ EXPLAINED: Mapping[str, Mapping[str, str]] = {
         ),
     },
 }
-"""By composition ("" is the model itself), then by what the report calls `says`:
-`module.function: condition: outcome`, a rule, an error code, `a+b`."""
+"""The reasons by composition, then by what the report calls `says`: `module.function: condition:
+outcome`, a rule, an error code, `a+b`."""

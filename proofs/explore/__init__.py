@@ -1,1 +1,2 @@
-"""Every reachable state of a scope: one engine that runs the text, others that are compiled."""
+"""Finds every reachable state of a scope: one engine runs the model's source, others are
+compiled."""

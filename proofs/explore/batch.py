@@ -1,6 +1,6 @@
-"""Successors of many packed states in one call, by a machine's shared object.
+"""Finds the successors of many packed states in one call, by a machine's shared object.
 
-What a search needs that keeps its states elsewhere: it is told fingerprints, and loads a shared
+It serves searches that keep their states elsewhere: it computes fingerprints, and can load a shared
 object that was built on another machine.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 ROWS: Final = 1 << 16
-"""Rows of a block, unless one state may have more successors."""
+"""The rows of a block, unless one state may have more successors."""
 
 OPEN, NOTED, CLOSED = range(3)
 _NONE: Final = (1 << 64) - 1
@@ -24,12 +24,12 @@ Array = Any
 """A numpy array."""
 
 Fingerprint = tuple[int, int]
-"""128 bits of a state, as two signed numbers of 64: different for different states, surely if a
-state has at most two words."""
+"""A fingerprint of 128 bits, as two signed numbers of 64 bits. It identifies a state, with
+certainty if a state has at most two words."""
 
 
 class _Rows(ctypes.Structure):
-    """`struct kx_rows` of engine.h."""
+    """The struct `kx_rows` of engine.h."""
 
     _fields_ = (
         *((name, ctypes.c_uint64) for name in ("room", "rows")),
@@ -43,8 +43,8 @@ class _Rows(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class MachineShape:
-    """What a shared object does not tell: words a state, rule instances, tests (guarantees, then
-    witnesses), and the budgets that its rules read."""
+    """Facts that the shared object does not contain: words of a state, rule instances, tests
+    (guarantees, then witnesses), and the budgets that its rules read."""
 
     words: int
     rules: int
@@ -54,9 +54,9 @@ class MachineShape:
 
 @dataclass(slots=True)
 class LevelCounts:
-    """What was counted in some states: transitions, states without successors, firings by rule
-    instance; by test the least fingerprint worth a note among their successors; and in `broken` a
-    state, and the rule instance that writes a value out of range there."""
+    """Counts over some states: transitions, states without successors, and firings by rule
+    instance. `first` has for each test the least fingerprint among the successors that meet it.
+    `broken` has a state and the rule instance that writes a value out of range there."""
 
     transitions: int
     deadlocks: int
@@ -66,11 +66,11 @@ class LevelCounts:
 
 
 class Expansion:
-    """Expands states in blocks; what it counts is in `tally`. Not for several threads at once."""
+    """Expands states in blocks, and counts in `tally`. Only one thread may use it at a time."""
 
     def __init__(self, path: Path, shape: MachineShape, closed: Sequence[bool]) -> None:
-        """`closed` says of each test whether it needs no look any more. Raises OSError if the
-        object cannot be loaded here."""
+        """`closed` says for each test whether it is already decided. Raises OSError if the object
+        cannot be loaded on this machine."""
         self._lib = ctypes.CDLL(str(path))
         self._lib.kx_expand.restype = ctypes.c_uint64
         self._shape = shape
@@ -90,7 +90,7 @@ class Expansion:
 
     @property
     def tally(self) -> LevelCounts:
-        """All that was counted until now."""
+        """Return everything that was counted until now."""
         first = [
             (int(high), int(low)) if noted == NOTED else None
             for noted, (high, low) in zip(self._noted, self._first, strict=True)
@@ -105,10 +105,9 @@ class Expansion:
         return int(self._columns[0][row]), int(self._columns[1][row])
 
     def expand(self, states: Array) -> Iterator[tuple[Array, Array, Array, Array]]:
-        """Blocks of (high, low, parent, words) of the successors of all states, an array of words
-        each; a block has no successor twice, and is overwritten by the next one. `parent` is the
-        least high word of a state that the successor follows. Ends at a value out of range.
-        """
+        """Yield blocks of (high, low, parent, words) of the successors of all states, each an array
+        of words. A block contains no successor twice, and the next block overwrites it. `parent` is
+        the least high word among the predecessors of a successor. Stops at a value out of range."""
         at = 0
         while at < len(states) and self._rows.broken == _NONE:
             left = np.ascontiguousarray(states[at:], np.uint64)
@@ -123,7 +122,7 @@ class Expansion:
             yield high, low, parent, self._words[:rows]
 
     def look_at(self, state: Array) -> Fingerprint:
-        """The fingerprint of one state, whose tests the tally notes."""
+        """Return the fingerprint of one state, whose tests are noted in the tally."""
         self._lib.kx_look_at(
             ctypes.c_void_p(self._inputs.ctypes.data),
             ctypes.c_void_p(np.ascontiguousarray(state, np.uint64).ctypes.data),

@@ -1,11 +1,11 @@
-"""A search kept in a folder, so that it goes on after whatever ended it.
+"""Keeps a search in a folder, so that it can continue after any interruption.
 
-Theory of operation. A state is kept as its parent and the rule instance that led from there to it:
-states are numbered in the order in which they are found, so that stepping them again in that order
-gives them back. Both never change: two files grow by what each level adds. A third, written last
-and moved into place, says how far they count, with everything that was counted at the end of that
-level. A killed process leaves at worst a tail behind that point, which is cut off. Neither engine
-nor number of workers is written down: another may go on, and finds the same.
+Theory of operation. A state is kept as its parent and the rule instance that led from the parent to
+it. States are numbered in the order in which they are found, so repeating the steps in that order
+restores them. Neither of the two ever changes: each level appends to two files. A third file,
+written last and moved into place, says how much of them is valid, and has all counts at the end of
+that level. A killed process leaves at most a tail beyond that point, which is cut off. The files
+name neither the engine nor the number of workers: another engine may continue, and finds the same.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ _COLUMNS = (("parents.bin", "I"), ("rules.bin", "H"))
 
 
 class CheckpointError(ValueError):
-    """A folder holds the search of something else, of another version, or damaged files."""
+    """The folder holds another search, another version, or damaged files."""
 
 
 class Storable(Engine, Protocol):
-    """An engine that tells what led to its states, and finds them by it again."""
+    """An engine that reports the origins of its states, and restores states from origins."""
 
     def origins(self, first: int, count: int) -> Origins:
-        """What led to the states first .. first + count - 1."""
+        """Return the origins of the states first .. first + count - 1."""
 
     def restore(self, origins: Origins) -> None:
-        """Finds states of an earlier search again, in order, behind those already there.
+        """Restore states of an earlier search, in order, after the states already there.
 
         Raises NoSearch.
         """
 
     def release(self, count: int, kept: Origin) -> None:
-        """What led to the states below `count` is kept, and `kept` tells it: no need to hold it."""
+        """Free the origins of the states below `count`, which are saved; `kept` returns them."""
 
     def resume(
         self, counts: SearchCounters, firings: Sequence[int], first: Sequence[int | None]
     ) -> None:
-        """Goes on at the end of a level, with what was counted before it."""
+        """Continue at the end of a level, with the counts of all levels before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that a search has counted at the end of a level."""
+    """The counts of a search at the end of a level."""
 
     levels: tuple[int, ...]
     counts: SearchCounters
@@ -68,24 +68,24 @@ class Snapshot:
 
 
 Restored = Callable[[int, int], None]
-"""Told how many of all kept states are in the engine again: hundreds of millions take minutes."""
+"""Receives how many of all saved states are restored, because hundreds of millions take minutes."""
 
 
 class SearchCheckpoint(Protocol):
-    """Where a search is kept, level by level."""
+    """Keeps a search, level by level."""
 
     def load(self, restored: Restored) -> Snapshot | None:
-        """Puts a kept search into the engine; None if there is none. Raises CheckpointError."""
+        """Restore a saved search into the engine; None if none is saved. Raises CheckpointError."""
 
     def level_done(self, snapshot: Snapshot) -> None:
-        """Notes a complete level."""
+        """Record a complete level."""
 
     def write(self) -> None:
-        """Writes the last complete level, unless that was done."""
+        """Write the last complete level, unless it is already written."""
 
 
 def snapshot_json(snapshot: Snapshot) -> dict[str, Any]:
-    """A snapshot as plain data."""
+    """Return a snapshot as plain data."""
     return {
         "levels": snapshot.levels,
         "counts": snapshot.counts._asdict(),
@@ -95,7 +95,7 @@ def snapshot_json(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def snapshot_from(data: Mapping[str, Any]) -> Snapshot:
-    """What `snapshot_json` gave. Raises KeyError, TypeError."""
+    """Return the snapshot that `snapshot_json` converted. Raises KeyError, TypeError."""
     return Snapshot(
         tuple(data["levels"]),
         SearchCounters(**data["counts"]),
@@ -105,7 +105,8 @@ def snapshot_from(data: Mapping[str, Any]) -> Snapshot:
 
 
 def key_of(machine: Machine, layout: Layout, *arguments: object) -> str:
-    """What must be the same for a search to go on: the specialised machine and the arguments."""
+    """Return a key for what must be equal to continue a search: the specialised machine and the
+    arguments."""
     says = (
         machine.leaves,
         machine.initial,
@@ -137,7 +138,7 @@ class Checkpoint:
         return self._folder / "checkpoint.json"
 
     def load(self, restored: Restored) -> Snapshot | None:
-        """Puts a kept search into the engine; None if there is none. Raises CheckpointError."""
+        """Restore a saved search into the engine; None if none is saved. Raises CheckpointError."""
         if not self._head.exists():
             return None
         snapshot = self._read_head()
@@ -163,7 +164,7 @@ class Checkpoint:
             raise CheckpointError(f"{self._head} is damaged: {error!r}") from error
 
     def _cut(self, count: int) -> None:
-        """Drops what was written behind the last complete level."""
+        """Drop what was written after the last complete level."""
         for name, code in _COLUMNS:
             path = self._folder / name
             size = count * array(code).itemsize
@@ -172,7 +173,7 @@ class Checkpoint:
             os.truncate(path, size)
 
     def _restore(self, count: int, restored: Restored) -> None:
-        """Hands all states but the initial one, which the engine has, to the engine."""
+        """Restore all states except the initial one, which the engine has."""
         with (
             (self._folder / "parents.bin").open("rb") as parents,
             (self._folder / "rules.bin").open("rb") as rules,
@@ -187,13 +188,13 @@ class Checkpoint:
                 raise CheckpointError(f"{self._folder} is damaged: {error}") from error
 
     def level_done(self, snapshot: Snapshot) -> None:
-        """Notes a complete level; writes it if the last writing is INTERVAL_SECONDS ago."""
+        """Record a complete level; write it if the last write is INTERVAL_SECONDS ago."""
         self._latest = snapshot
         if time.monotonic() - self._saved_at >= INTERVAL_SECONDS:
             self.write()
 
     def write(self) -> None:
-        """Writes the last complete level, unless that was done."""
+        """Write the last complete level, unless it is already written."""
         if self._latest is None or self._latest is self._saved:
             return
         self._append(self._latest.counts.distinct)
@@ -208,7 +209,7 @@ class Checkpoint:
         self._saved_at = time.monotonic()
 
     def _append(self, count: int) -> None:
-        """Adds the states that are not in the files yet, and waits until the disk has them."""
+        """Append the states that are not in the files yet, and wait until they are on the disk."""
         mode = "ab" if self._written else "wb"
         files = [(self._folder / name).open(mode) for name, _ in _COLUMNS]
         try:
@@ -226,7 +227,7 @@ class Checkpoint:
         self._engine.release(count, self._origin)
 
     def _origin(self, index: int) -> tuple[int, int]:
-        """What the files have of one state."""
+        """Return the origin of one state from the files."""
         values: list[int] = []
         for name, code in _COLUMNS:
             column = array(code)
@@ -238,7 +239,7 @@ class Checkpoint:
 
 
 def _read(parents: IO[bytes], rules: IO[bytes], count: int) -> Origins:
-    """The next states of the files."""
+    """Read the origins of the next states from the files."""
     origins = array("I"), array("H")
     for column, file in zip(origins, (parents, rules), strict=True):
         column.fromfile(file, count)

@@ -22,29 +22,31 @@ from proofs.lift.source import Model
 from proofs.trace.format import Instance, label
 
 WITHOUT_COMPILER = 40_000
-"""Scopes with fewer states are explored in plain Python before a compiler has translated them."""
+"""Plain Python explores scopes with fewer states than this before a compiler has translated
+them."""
 
 
 class EnginesDisagree(Exception):
-    """Two engines differ, or an engine's trace does not run on the source: a defect of ours, never
-    of the model."""
+    """Two engines differ, or an engine's trace does not run on the source. This is always a defect
+    of the engines, never of the model."""
 
 
 def engine_for(scope: str) -> str:
-    """The engine that explores a scope, `NAME[/BUDGET=N...]`, soonest where nothing is compiled. A
-    scope with other budgets than its own may have any size."""
+    """Return the engine that explores a scope, `NAME[/BUDGET=N...]`, soonest if nothing is compiled
+    yet. A scope with other budgets than its own may have any size."""
     known = EXPECTED.get(scope)
     return "ints" if known is not None and known.distinct < WITHOUT_COMPILER else "c"
 
 
 @dataclass(frozen=True, slots=True)
 class EngineJob:
-    """All that an engine is told. `guarantees` names those to check; `say` prints a line.
+    """The input of an engine. `guarantees` names those to check; `say` prints a line.
 
-    `checkpoint` is a folder in which the engines c and ints keep the search, to go on there; the
-    others begin again. `symmetry` names an index type whose elements are interchangeable; c and
-    ints explore one state for all that differ by them, the others all. Without `witnesses`, c and
-    ints do not look for any: lifting and compiling them takes longer than a short search.
+    `checkpoint` is a folder in which the engines c and ints keep the search, to continue it later;
+    other engines begin again. `symmetry` names an index type whose elements are interchangeable; c
+    and ints then explore one state for all that differ by them, other engines explore all. Without
+    `witnesses`, c and ints search for none, because lifting and compiling witnesses takes longer
+    than a short search.
     """
 
     model: Model
@@ -63,11 +65,11 @@ class EngineJob:
 
 @dataclass(frozen=True, slots=True)
 class EngineCounts:
-    """What an engine counted. `violations` and `witnesses` are shortest paths, by name.
+    """The counts of an engine. `violations` and `witnesses` are shortest paths, by name.
 
-    `complete` is False if the engine ended before all was seen; `transitions`, `levels`,
-    `firings` and `deadlocks` are None where an engine cannot tell; `collision_bound` bounds the
-    probability that the visited set took two states for one.
+    `complete` is False if the engine ended before it found all states; `transitions`, `levels`,
+    `firings` and `deadlocks` are None if an engine does not count them; `collision_bound` bounds
+    the probability that the visited set took two states for one.
     """
 
     engine: str
@@ -89,12 +91,12 @@ class EngineCounts:
 def paths(
     found: Mapping[str, Sequence[int]], of: Sequence[Instance]
 ) -> dict[str, tuple[Instance, ...]]:
-    """Paths with their rule instances written out."""
+    """Return paths with rule instances by name."""
     return {name: tuple(of[number] for number in steps) for name, steps in found.items()}
 
 
 def counts_of(result: Exploration, of: Sequence[Instance], *, interrupted: bool) -> EngineCounts:
-    """An exploration, with rule instances by name in place of numbers."""
+    """Return an exploration's counts, with rule instances by name instead of numbers."""
     return EngineCounts(
         engine=result.engine,
         distinct=result.distinct,
@@ -114,7 +116,7 @@ def counts_of(result: Exploration, of: Sequence[Instance], *, interrupted: bool)
 
 
 def counted(run: Callable[[], Exploration], of: Sequence[Instance]) -> EngineCounts:
-    """What a run found, also when Ctrl-C ended it."""
+    """Return what a run found, also after Ctrl-C."""
     try:
         return counts_of(run(), of, interrupted=False)
     except Interrupted as stopped:
@@ -122,7 +124,7 @@ def counted(run: Callable[[], Exploration], of: Sequence[Instance]) -> EngineCou
 
 
 def by_source(job: EngineJob) -> EngineCounts:
-    """The model's own functions. Raises NotTotal."""
+    """Explore by the model's own functions. Raises NotTotal."""
 
     def run() -> Exploration:
         return explore_source(
@@ -139,7 +141,7 @@ def by_source(job: EngineJob) -> EngineCounts:
 
 
 def lifted(job: EngineJob) -> Machine:
-    """The job's machine with the guarantees that the job asks for."""
+    """Return the job's machine with the guarantees that the job names."""
     model = job.model
     asked = [p for p in model.guarantees.GUARANTEES if p.name in job.guarantees]
     witnesses = model.guarantees.WITNESSES if job.witnesses else ()
@@ -148,7 +150,7 @@ def lifted(job: EngineJob) -> Machine:
 
 
 def by_machine(job: EngineJob, engine: str) -> EngineCounts:
-    """A compiled form.
+    """Explore by a compiled form.
 
     Raises LimitReached, RangeBroken, CheckpointError, NotSymmetric, and for "c" NoCompiler and
     CompilerFailed.
@@ -172,7 +174,7 @@ def by_machine(job: EngineJob, engine: str) -> EngineCounts:
 
 
 def by_c(job: EngineJob) -> EngineCounts:
-    """C; integers where there is no compiler, which is said."""
+    """Explore by C, or by integers if there is no compiler; then print a line that says so."""
     try:
         return by_machine(job, "c")
     except NoCompiler as missing:
@@ -181,15 +183,16 @@ def by_c(job: EngineJob) -> EngineCounts:
 
 
 def by_ints(job: EngineJob) -> EngineCounts:
-    """Packed integers in plain Python."""
+    """Explore packed integers in plain Python."""
     return by_machine(job, "ints")
 
 
 def by_tlc(job: EngineJob) -> EngineCounts:
-    """The exported TLA+ text in TLC. It ends at the first broken guarantee and knows no witnesses.
+    """Explore the exported TLA+ text in TLC, which ends at the first broken guarantee and finds no
+    witnesses.
 
-    One worker, whatever was asked for: only then are TLC's depth and levels exact. Raises JavaError
-    where TLC cannot be had or gives up, and SubsetError.
+    TLC gets one worker, whatever the job says, because only then are its depth and levels exact.
+    Raises SubsetError, and JavaError if TLC cannot be fetched or fails.
     """
     subset.check(job.model)
     from proofs.export.tla import export_tla
@@ -231,5 +234,5 @@ ENGINES: Mapping[str, EngineFunction] = {
 
 
 def say_on_stderr(text: str) -> None:
-    """A line beside the report."""
+    """Print a line on standard error, next to the report."""
     print(text, file=sys.stderr, flush=True)

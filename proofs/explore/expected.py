@@ -1,4 +1,4 @@
-"""What each scope counts under the default variant. A changed number is a changed protocol."""
+"""The counts of each scope under the default variant. A changed number is a changed protocol."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Distinct states, transitions (self-loops included), and depth from 0."""
+    """The counts of a scope: distinct states, transitions (self-loops included), and depth from
+    0."""
 
     distinct: int
     transitions: int
@@ -96,7 +97,7 @@ EXPECTED: dict[str, Expected] = {
 }
 
 BY_NAME_ONLY = frozenset({"idempotent-large", "transactions-medium", "transactions-large"})
-"""Scopes that are too long for `explore --all` and for the tests.
+"""Scopes that take too long for `explore --all` and for the tests.
 
 idempotent-large by the C engine, one worker, on a busy machine: 105 seconds of processor time,
 2,339 MiB.

@@ -1,7 +1,7 @@
-"""Every reachable state of a machine: one function over the engines.
+"""Finds every reachable state of a machine: one function over the engines.
 
-`explore` gives the same result from the C engine and from plain Python, for any number of
-workers: states are numbered as a sequential breadth-first search finds them.
+`explore` gives the same result from the C engine and from plain Python, for any number of workers:
+states are numbered as a sequential breadth-first search finds them.
 """
 
 from __future__ import annotations
@@ -41,27 +41,28 @@ Report = Callable[[SearchProgress], None]
 
 @dataclass(frozen=True, slots=True)
 class PreparedMachine:
-    """A machine with its constant leaves folded in, and where the others lie."""
+    """A machine with its constant leaves folded in, and the layout of the others."""
 
     machine: Machine
     layout: Layout
 
 
 def prepare(machine: Machine) -> PreparedMachine:
-    """What every packed form is made from."""
+    """Return what every packed form is made from."""
     specialised = specialise(machine)
     return PreparedMachine(specialised, lay_out(specialised))
 
 
 def load(prepared: PreparedMachine, symmetry: Symmetry | None = None) -> Library:
-    """The machine as C, compiled and loaded. Raises Unprintable, NoCompiler, CompilerFailed."""
+    """Return the machine as C, compiled and loaded. Raises Unprintable, NoCompiler,
+    CompilerFailed."""
     blocks = () if symmetry is None else symmetry.blocks
     path = build_machine(prepared.machine, prepared.layout, blocks)
     return Library(path, prepared.machine, prepared.layout)
 
 
 def peak_bytes() -> int:
-    """The most memory that this process ever held at once."""
+    """Return the most memory that this process has held at once."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
@@ -89,7 +90,7 @@ class ExplorationRun:
         self.levels = list(earlier.levels) if earlier is not None else [1]
 
     def tick(self) -> None:
-        """Reports progress if the last report is old enough."""
+        """Report progress if the last report is old enough."""
         self._report(self._expanded)
 
     def _expanded(self, seconds: float) -> SearchProgress:
@@ -113,7 +114,7 @@ class ExplorationRun:
             self._progress(look(now - self._begun))
 
     def run(self, stop: bool, max_depth: int | None) -> EndReason:
-        """Expands levels until there is nothing left, or what was asked for is found."""
+        """Expand levels until no state is left, or the search has found what it stops at."""
         guarantees = len(self._machine.guarantees)
         while True:
             if stop and any(index is not None for index in self._engine.first()[:guarantees]):
@@ -137,12 +138,12 @@ class ExplorationRun:
             self._checkpoint.level_done(snapshot)
 
     def save(self) -> None:
-        """Writes the last complete level, if the search is kept in a folder."""
+        """Write the last complete level, if the search has a checkpoint."""
         if self._checkpoint is not None:
             self._checkpoint.write()
 
     def result(self, ended: EndReason, graph: StateGraph | None) -> Exploration:
-        """What was found so far."""
+        """Return what was found so far."""
         counts = self._engine.counts()
         partly = counts.full - sum(self.levels)
         levels = (*self.levels, partly) if partly else tuple(self.levels)
@@ -170,7 +171,7 @@ class ExplorationRun:
         )
 
     def range_broken(self, broken: Broken) -> RangeBroken:
-        """The error that says which rule instance broke a range, and after which steps."""
+        """Return the error that says which rule instance broke a range, and after which steps."""
         before = self._path(broken.state)
         name = self._machine.rules[broken.rule].rule
         alike = [n for n, rule in enumerate(self._machine.rules) if rule.rule == name]
@@ -183,7 +184,7 @@ class ExplorationRun:
         return RangeBroken(f"step {len(steps)}, {label}, {what}", steps)
 
     def _path(self, index: int) -> Steps:
-        """A shortest path of the machine itself to a state, or to one of its orbit."""
+        """Return a shortest path of the machine itself to a state, or to one of its orbit."""
         steps = self._engine.path(index)
         return steps if self._genuine is None else self._genuine.path(steps)
 
@@ -196,8 +197,8 @@ class ExplorationRun:
 
 
 def _broken_by(machine: Machine, steps: Steps) -> str:
-    """Where the last step's text is not defined, or else what it writes out of range; nothing where
-    it is not enabled."""
+    """Return where the last step's text is not defined, or else what it writes out of range; "" if
+    the step is not enabled."""
     try:
         wheres, written = undefined_at(machine, steps), out_of_range(machine, steps)
     except ValueError:
@@ -210,7 +211,7 @@ def _broken_by(machine: Machine, steps: Steps) -> str:
 def searched(
     run: ExplorationRun, graph: Callable[[], StateGraph | None], stop: bool, max_depth: int | None
 ) -> Exploration:
-    """Runs to the end and gathers what was found. Raises Interrupted at Ctrl-C, RangeBroken."""
+    """Run to the end and collect what was found. Raises Interrupted at Ctrl-C, RangeBroken."""
     try:
         ended = run.run(stop, max_depth)
     except KeyboardInterrupt:
@@ -234,14 +235,15 @@ def explore(
     progress: Report | None = None,
     symmetry: Symmetry | None = None,
 ) -> Exploration:
-    """Searches the machine's states breadth first.
+    """Search the machine's states breadth first.
 
-    `engine` is "c" (`workers` threads) or "ints" (plain Python, one). With `stop` the search
-    ends at the first level that breaks a guarantee, else it goes to the end; `max_depth` is the
-    last level to find. `progress` is called about every PROGRESS_SECONDS, in the caller's thread.
-    `checkpoint` is a folder in which the search is kept as it goes; if it holds the same search
-    already, that goes on, whatever ended it and whichever engine began it. With a `symmetry` one
-    state of each orbit is explored; all numbers but `orbits` are those of the whole all the same.
+    `engine` is "c" (`workers` threads) or "ints" (plain Python, one). With `stop` the search ends
+    at the first level that breaks a guarantee, else it goes to the end; `max_depth` is the last
+    level to find. `progress` is called about every PROGRESS_SECONDS, in the caller's thread.
+    `checkpoint` is a folder in which the search is saved as it goes. If the folder already holds
+    the same search, this one continues, whatever interrupted it and whichever engine began it. With
+    a `symmetry` one state of each orbit is explored; all numbers except `orbits` are still those of
+    the whole scope.
 
     Raises Interrupted at Ctrl-C, RangeBroken, LimitReached, CheckpointError if the folder holds
     something else, and for "c" NoCompiler, CompilerFailed, Unprintable.

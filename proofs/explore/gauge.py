@@ -1,8 +1,9 @@
-"""A small scope explored beside one of which nobody knows what must happen in it.
+"""Explores a small scope, the gauge, next to a scope for which it is unknown what must happen.
 
-Guarantees hold of a model in which nothing happens. A larger scope of an older release, budgets
-that are given by hand, a rule that is replaced: of these nothing is claimed. So the gauge of the
-composition says, in less than a second, whether the model does under that variant what it must.
+Guarantees also hold of a model in which nothing happens. No claims exist for a larger scope of an
+older release, for budgets that are given by hand, or for a variant with a replaced rule. The gauge
+of the composition therefore says, in less than a second, whether the model does under that variant
+what it must.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from proofs.trace.replay import configuration_of
 
 
 def with_gauge(claims: Sometimes, scope: str, variant: str) -> Sometimes:
-    """Claims of a scope that decide nothing, or what its composition's gauge has lost under the
-    same variant, if it has."""
+    """Return what the composition's gauge has lost under the same variant, for a scope whose
+    `claims` decide nothing; if the gauge has lost nothing, return these claims."""
     gauge = GAUGES.get(composition_of(scope))
     lost = lost_in(gauge, variant) if gauge else ()
     if not gauge or not lost:
@@ -29,7 +30,7 @@ def with_gauge(claims: Sometimes, scope: str, variant: str) -> Sometimes:
 
 @functools.lru_cache(maxsize=64)
 def lost_in(gauge: str, variant: str) -> tuple[str, ...]:
-    """What must happen in a gauge and does not, of the model as it stands."""
+    """Return what must happen in a gauge and does not, for the model without patches."""
     counts, model = counts_of_gauge(gauge, variant), model_for(gauge)
     if release_of(composition_of(gauge), model.variants.parse(variant)):
         return sometimes_explored(model, gauge, variant, counts, enforce=True).lost
@@ -37,7 +38,7 @@ def lost_in(gauge: str, variant: str) -> tuple[str, ...]:
 
 
 def counts_of_gauge(gauge: str, variant: str) -> EngineCounts:
-    """What happens in a gauge; no guarantee is asked."""
+    """Return what happens in a gauge; no guarantee is checked."""
     model = model_for(gauge)
     job = EngineJob(
         model=model,

@@ -1,7 +1,7 @@
 """The C engine: builds a machine's shared object, loads it, and searches in it.
 
-The search runs in a thread of its own, without the interpreter's lock, while the caller's thread
-ticks: Ctrl-C and progress stay alive, and the engine stops at its next batch.
+The search runs in a separate thread, without the interpreter's lock, while the caller's thread
+ticks. So Ctrl-C and progress keep working, and the engine stops at its next batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from proofs.lift.machine import Machine
 MAX_WORKERS = 256
 TICK_SECONDS = 0.1
 SHORT_LEVEL = 1 << 15
-"""States of a level that needs no thread of its own: it is over before anybody presses Ctrl-C."""
+"""The number of states of a level that needs no thread: it ends before anybody can press Ctrl-C."""
 CHUNK_STATES = 1 << 16
 
 _HERE = Path(__file__).parent
@@ -57,7 +57,7 @@ _LEVEL_FIRST, _LEVEL_END, _CURSOR, _EDGES, _BROKEN, _COUNTS = range(5, 11)
 
 
 def runtime_text() -> str:
-    """The engine as one unit, its files in order."""
+    """Return the engine as one unit, with its files in order."""
     paths = [MODEL_HEADER, *(_HERE / name for name in _RUNTIME)]
     lines: list[str] = []
     for path in paths:
@@ -73,7 +73,8 @@ def _addresses(*columns: array[int]) -> list[ctypes.c_void_p]:
 
 
 def build_machine(machine: Machine, layout: Layout, blocks: Blocks = ()) -> Path:
-    """The shared object of a specialised machine with the engine, from the cache if it is there.
+    """Return the shared object of a specialised machine with the engine, from the cache if it is
+    there.
 
     `blocks` are the leaves of interchangeable elements. Raises Unprintable, NoCompiler,
     CompilerFailed.
@@ -99,15 +100,15 @@ class Library:
         self._rules = (ctypes.c_uint16 * max(1, len(machine.rules)))()
 
     def words(self, packed: int) -> ctypes.Array[ctypes.c_uint64]:
-        """A packed state as words."""
+        """Return a packed state as words."""
         count = self.layout.words
         raw = packed.to_bytes(8 * count, "little")
         return (ctypes.c_uint64 * count).from_buffer_copy(raw)
 
     def successors(self, packed: int) -> list[tuple[int, int]]:
-        """(rule instance index, successor) for each enabled instance, smallest index first.
+        """Return (rule instance index, successor) for each enabled instance, smallest index first.
 
-        Not for several threads at once. Raises WrittenOutOfRange.
+        Only one thread may call this at a time. Raises WrittenOutOfRange.
         """
         found = self.lib.kx_successors(self.words(packed), self.inputs, self._words, self._rules)
         if found > len(self._rules):
@@ -139,7 +140,7 @@ class NativeSearch:
         self._kept: Origin | None = None
 
     def expand_level(self, tick: Tick) -> None:
-        """Expands the current level; see `Engine`."""
+        """Expand the current level; see `Engine`."""
         counts = self.counts()
         if counts.level_end - counts.cursor <= SHORT_LEVEL:
             self._check(self._lib.kx_level(self._engine))
@@ -148,7 +149,7 @@ class NativeSearch:
             self._expand_aside(tick)
 
     def _expand_aside(self, tick: Tick) -> None:
-        """Expands a level in a thread, and ticks meanwhile."""
+        """Expand a level in a thread, and tick meanwhile."""
         status: list[int] = []
         thread = threading.Thread(target=lambda: status.append(self._lib.kx_level(self._engine)))
         thread.start()
@@ -177,7 +178,7 @@ class NativeSearch:
         return list(counters)
 
     def counts(self) -> SearchCounters:
-        """The counters, also while a level is being expanded."""
+        """Return the counters, also while a level is being expanded."""
         found = self._counters()
         return SearchCounters(
             distinct=found[_DISTINCT],
@@ -191,19 +192,19 @@ class NativeSearch:
         )
 
     def firings(self) -> Sequence[int]:
-        """By rule instance: how many of the expanded states enabled it."""
+        """Return by rule instance how many of the expanded states enabled it."""
         firings = (ctypes.c_uint64 * max(1, self._rules))()
         self._lib.kx_firings(self._engine, firings)
         return list(firings)[: self._rules]
 
     def first(self) -> Sequence[int | None]:
-        """By guarantee, then by witness: the first state that is worth a note."""
+        """Return the first state noted by each guarantee, then by each witness."""
         first = (ctypes.c_uint64 * max(1, self._tests))()
         self._lib.kx_first(self._engine, first)
         return [None if index == _NONE else index for index in list(first)[: self._tests]]
 
     def path(self, index: int) -> Steps:
-        """The rule instances that lead to a state."""
+        """Return the rule instances that lead to a state."""
         steps: list[int] = []
         while index:
             index, rule = self._origin(index)
@@ -217,19 +218,19 @@ class NativeSearch:
         return parents[0], rules[0]
 
     def release(self, count: int, kept: Origin) -> None:
-        """Gives back what led to the states below `count`; `kept` tells it from now on."""
+        """Free the origins of the states below `count`; `kept` returns them from now on."""
         self._released, self._kept = count, kept
         self._lib.kx_release(self._engine, ctypes.c_uint64(count))
 
     def restore(self, origins: Origins) -> None:
-        """Finds states of an earlier search again. Raises LimitReached, NoSearch."""
+        """Restore states of an earlier search. Raises LimitReached, NoSearch."""
         count = ctypes.c_uint64(len(origins[0]))
         self._check(self._lib.kx_restore(self._engine, count, *_addresses(*origins)))
 
     def resume(
         self, counts: SearchCounters, firings: Sequence[int], first: Sequence[int | None]
     ) -> None:
-        """Goes on at the end of a level, with what was counted before it."""
+        """Continue at the end of a level, with the counts of all levels before."""
         counters = (ctypes.c_uint64 * _COUNTS)()
         counters[_FULL] = counts.full
         counters[_TRANSITIONS], counters[_DEADLOCKS] = counts.transitions, counts.deadlocks
@@ -244,7 +245,7 @@ class NativeSearch:
         )
 
     def origins(self, first: int, count: int) -> Origins:
-        """What led to the states first .. first + count - 1."""
+        """Return the origins of the states first .. first + count - 1."""
         parents, rules = array("I", bytes(4 * count)), array("H", bytes(2 * count))
         span = ctypes.c_uint64(first), ctypes.c_uint64(count)
         self._lib.kx_origins(self._engine, *span, *_addresses(parents, rules))
@@ -266,7 +267,7 @@ class NativeSearch:
             yield sources, array("I", rules), targets
 
     def graph(self) -> StateGraph:
-        """Copies of all states and edges found."""
+        """Return copies of all states and edges found."""
         counters = self._counters()
         packed = array("Q")
         for first in range(0, counters[_DISTINCT], CHUNK_STATES):
@@ -278,7 +279,7 @@ class NativeSearch:
         return StateGraph(self._library.layout, packed, *columns)
 
     def close(self) -> None:
-        """Frees the engine's memory; the search cannot be used any more."""
+        """Free the engine's memory; the search cannot be used any more."""
         if self._engine is not None:
             self._lib.kx_free(self._engine)
             self._engine = None

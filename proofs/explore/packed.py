@@ -1,4 +1,4 @@
-"""The Python engine over packed ints, with what only packed states can do: graphs and files."""
+"""The Python engine over packed ints, with what only packed states allow: graphs and files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from proofs.lift.machine import Machine
 
 
 def joined(words: Sequence[int]) -> int:
-    """A packed state's words as one int."""
+    """Return a packed state's words as one int."""
     return sum(word << WORD_BITS * n for n, word in enumerate(words))
 
 
@@ -40,7 +40,7 @@ class IntsSearch(Search[int]):
         self._layout = layout
 
     def graph(self) -> StateGraph:
-        """All states and edges found."""
+        """Return all states and edges found."""
         assert self.edges is not None
         packed = array("Q")
         for state in self.states:
@@ -48,12 +48,12 @@ class IntsSearch(Search[int]):
         return StateGraph(self._layout, packed, *self.edges)
 
     def origins(self, first: int, count: int) -> Origins:
-        """What led to the states first .. first + count - 1."""
+        """Return the origins of the states first .. first + count - 1."""
         part = slice(first, first + count)
         return self._parents[part], array("H", self._rules[part])
 
     def restore(self, origins: Origins) -> None:
-        """Finds states of an earlier search again, behind those already there. Raises NoSearch."""
+        """Restore states of an earlier search, after the states already there. Raises NoSearch."""
         for parent, steps in groupby(zip(*origins, strict=True), itemgetter(0)):
             self._restore_successors(parent, [rule for _, rule in steps])
 
@@ -67,12 +67,12 @@ class IntsSearch(Search[int]):
             self._keep(state, parent, rule)
 
     def release(self, count: int, kept: Origin) -> None:
-        """Gives nothing back: a search in Python ends long before its origins matter."""
+        """Free nothing: a search in Python ends long before its origins matter."""
 
     def resume(
         self, counts: SearchCounters, firings: Sequence[int], first: Sequence[int | None]
     ) -> None:
-        """Goes on at the end of a level, with what was counted before it."""
+        """Continue at the end of a level, with the counts of all levels before."""
         self._full = counts.full
         self._transitions, self._deadlocks = counts.transitions, counts.deadlocks
         self._deadlock = counts.deadlock

@@ -1,11 +1,11 @@
-"""What must happen in a scope under a release that is not the newest; and under any variant at all.
+"""The claims about a scope under releases that are not the newest, and under any other variant.
 
-A scope's claims are made for the newest release. Where an older one differs, this table says how;
-it is measured, by `kafka-eos explore SCOPE --variant RELEASE --witnesses`, in all scopes of at most
-`MOST_STATES` states, and a test measures it again. So a text in which an older release does nothing
-is found by every exploration of that release: if not in the scope that is asked, then in its
-composition's gauge, which is explored beside it. Where a rule is replaced, what happens under each
-release and each rule must happen in the gauge: its core.
+A scope's claims are made for the newest release. This table says how older releases differ. It is
+measured, by `kafka-eos explore SCOPE --variant RELEASE --witnesses`, in all scopes of at most
+`MOST_STATES` states, and a test measures it again. If a text disables an older release, every
+exploration of that release finds this: in the explored scope, or in its composition's gauge, which
+is explored next to it. If a rule is replaced, everything that happens under each release and each
+rule must happen in the gauge: its core.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from proofs.explore.expected import EXPECTED
 from proofs.lift.source import composition_of, load_model
 
 MOST_STATES = 1_400
-"""The states of the newest release in the largest scope of which the table speaks."""
+"""The number of states, under the newest release, of the largest scope in the table."""
 
 Names = Mapping[tuple[str, str], frozenset[str]]
 """Events and witnesses, by scope and release."""
 
 
 def read_names(text: str) -> Names:
-    """The names of a text of lines `SCOPE RELEASE ...: NAME ...`."""
+    """Read the names of a text of lines `SCOPE RELEASE ...: NAME ...`."""
     found = dict[tuple[str, str], frozenset[str]]()
     for line in text.strip().splitlines():
         (scope, *releases), names = (part.split() for part in line.split(":"))
@@ -37,11 +37,11 @@ GAUGES: Mapping[str, str] = {
     "transactions": "transactions-tiny",
     "producer_ids": "producer-ids-alone",
 }
-"""Of each composition the scope that is explored beside one of which nothing is claimed. (Scopes of
-processing are claimed under each of its releases.)"""
+"""The gauge of each composition: a scope that is explored next to scopes without claims. (Scopes of
+processing have claims under each of its releases.)"""
 
 MEASURED_TOO = ("processing",)
-"""Scopes that are larger, and of which the table speaks: no scope of their composition is small."""
+"""Larger scopes that are also in the table, because their composition has no small scope."""
 
 NEVER = read_names(
     """
@@ -57,7 +57,7 @@ producer-ids-alone 2.8.2 2.4.1 2.0.0: all_is_given
 transactions-in-flight-moves 3.3.2: zombie_died batch_is_produced_again
 """
 )
-"""What never happens in a scope under these releases, and must under the newest."""
+"""Events that never happen in a scope under these releases, although they must under the newest."""
 
 HAPPENS = read_names(
     """
@@ -72,7 +72,7 @@ transactions-window 3.9.2 3.3.2: late_addition_arrives
 transactions-in-flight 3.9.2 3.3.2: late_addition_arrives
 """
 )
-"""What happens in a scope under these releases, and never under the newest."""
+"""Events that happen in a scope under these releases, and never under the newest."""
 
 CORE: Mapping[str, frozenset[str]] = {
     "idempotent-tiny": frozenset(
@@ -92,12 +92,13 @@ CORE: Mapping[str, frozenset[str]] = {
         {"producer_asks", "producer_id_is_given", "block_turns_over", "a_block_is_used_up"}
     ),
 }
-"""What happens in a gauge under each release, and under the newest with any one rule replaced."""
+"""Everything that happens in a gauge under each release, and under the newest with any one rule
+replaced."""
 
 
 def never_in(scope: str, release: str, never: Mapping[str, str]) -> dict[str, str]:
-    """What never happens in a scope under a release, with the reason; `never` is what the scope
-    says of the newest."""
+    """Return what never happens in a scope under a release, with the reason; `never` is what the
+    scope says for the newest release."""
     why = f"not in {release}"
     more = dict.fromkeys(sorted(NEVER.get((scope, release), ())), why)
     happens = HAPPENS.get((scope, release), frozenset())
@@ -105,13 +106,13 @@ def never_in(scope: str, release: str, never: Mapping[str, str]) -> dict[str, st
 
 
 def release_of(home: str, variant: Any) -> str:
-    """The name of the release that a variant is; "" where a rule is replaced."""
+    """Return the name of the release that equals a variant; "" if a rule is replaced."""
     releases = load_model(home).variants.RELEASES
     return next((name for name, release in releases.items() if release == variant), "")
 
 
 def is_claimed(scope: str, variant: Any) -> bool:
-    """Whether it is known of a named scope what must happen in it under a release."""
+    """Whether there are claims about what must happen in a named scope under a release."""
     found = EXPECTED.get(scope)
     is_small = found is not None and (found.distinct <= MOST_STATES or scope in MEASURED_TOO)
     return is_small and bool(release_of(composition_of(scope), variant))

@@ -1,4 +1,4 @@
-"""What an exploration finds, the same from every engine."""
+"""The result of an exploration, the same from every engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Steps = tuple[int, ...]
 
 
 class EndReason(Enum):
-    """Why an exploration ended."""
+    """The reason why an exploration ended."""
 
     COMPLETE = "complete"
     VIOLATION = "violation"
@@ -26,8 +26,8 @@ class EndReason(Enum):
 class StateGraph:
     """All transitions between the states found, by source and then by rule instance.
 
-    Transition number i is `rules[i]` from state `sources[i]` to state `targets[i]`; a state is
-    its index in the order of a breadth-first search, the initial one being 0. `packed` has
+    Transition number i is `rules[i]` from state `sources[i]` to state `targets[i]`; a state is its
+    index in the order of a breadth-first search, the initial one being 0. `packed` has
     `layout.words` 64-bit words a state.
     """
 
@@ -43,7 +43,7 @@ class StateGraph:
         return len(self.packed) // self.layout.words
 
     def state(self, index: int) -> tuple[int, ...]:
-        """The leaf values of a state, in the order of the machine's leaves."""
+        """Return the leaf values of a state, in the order of the machine's leaves."""
         words = self.layout.words
         at = index * words
         packed = sum(word << WORD_BITS * n for n, word in enumerate(self.packed[at : at + words]))
@@ -54,19 +54,20 @@ class StateGraph:
 class Exploration:
     """The result of a breadth-first search.
 
-    `levels[d]` is the number of states first met at depth d; `depth` the last level's number;
-    `transitions` counts pairs (state, enabled rule instance), self-loops included; `firings` the
-    same by the instance's label. `violations` has a shortest path to each guarantee that is broken,
-    `witnesses` to each witness that was met; of several shortest paths the one that a sequential
-    search meets first. `deadlocks` counts states without successors, `deadlock` leads to the
-    first. `collision_bound` bounds the probability that a state was missed. `peak_bytes` is the
-    most memory that the process ever held. `graph` is there if edges were asked for.
+    `levels[d]` is the number of states first met at depth d; `depth` is the last level's number.
+    `transitions` counts pairs (state, enabled rule instance), self-loops included; `firings` counts
+    the same by the instance's label. `violations` has a shortest path to each broken guarantee,
+    `witnesses` to each witness that was met; of several shortest paths it is the one that a
+    sequential search meets first. `deadlocks` counts states without successors; `deadlock` leads to
+    the first. `collision_bound` bounds the probability that a state was missed. `peak_bytes` is the
+    most memory that the process ever held. `graph` is present if edges were requested.
 
     `orbits` is the number of states explored, if each stood for all that differ by an exchange of
-    elements; all other numbers count all states, `firings` by rule: its instances share theirs.
+    elements. All other numbers count all states; `firings` is then by rule, because its instances
+    share a count.
 
     If `ended` is VIOLATION or DEPTH, the last level was found but not expanded; if it is
-    INTERRUPTED, it may be found in part.
+    INTERRUPTED, only a part of it may be found.
     """
 
     machine: str
@@ -95,9 +96,9 @@ class Exploration:
 
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """Where a running exploration is: `done` of `frontier` states of level `depth` expanded.
+    """The progress of an exploration: `done` of `frontier` states of level `depth` are expanded.
 
-    `is_restoring`: so many states of an earlier run's are in the engine again.
+    With `is_restoring`, `done` counts states of an earlier run that are in the engine again.
     """
 
     depth: int
@@ -118,8 +119,8 @@ class Interrupted(KeyboardInterrupt):
 
 
 class RangeBroken(RuntimeError):
-    """A step writes a value that its leaf cannot hold, or looks for a key that its map does not
-    have: the model's declared ranges are wrong.
+    """A step writes a value that its leaf cannot hold, or reads a key that its map does not have:
+    the ranges that the model declares are wrong.
 
     `steps` lead from the initial state to that step, which is the last of them.
     """
@@ -132,6 +133,6 @@ class RangeBroken(RuntimeError):
 
 
 class LimitReached(RuntimeError):
-    """The engine cannot go on: too many states for its indexes, or no memory."""
+    """The engine cannot continue: too many states for its indexes, or no memory."""
 
     exit_code = 3

@@ -1,7 +1,7 @@
-"""A named scope of a named variant, explored by any engine: the one entry that verbs use.
+"""Explores a named scope of a named variant by any engine: the one entry that verbs use.
 
-Whatever engine looked, each counterexample and each witness is replayed on the source here, so
-that a report never shows a trace that the model's own text does not run.
+Whichever engine explored, each counterexample and each witness is replayed on the source here, so a
+report never shows a trace that the model's own text does not run.
 """
 
 from __future__ import annotations
@@ -52,19 +52,21 @@ DEFAULT_VARIANT = NEWEST
 
 
 def read_pairs(text: str) -> tuple[tuple[str, str], ...]:
-    """(scope, variant) of a text that has `VARIANT: SCOPE SCOPE ...`, continued where indented."""
+    """Return (scope, variant) pairs of a text of lines `VARIANT: SCOPE SCOPE ...`; indented lines
+    continue."""
     rows = (" ".join(row.split()) for row in re.split(r"\n(?=\S)", text.strip()))
     named = (row.split(": ") for row in rows)
     return tuple((scope, variant) for variant, scopes in named for scope in scopes.split())
 
 
 class UnknownEngine(ValueError):
-    """No engine has this name; the message lists those that there are."""
+    """No engine has this name; the message lists the engines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A broken property with a shortest trace; `guaranteed` tells whether that is a fault."""
+    """A broken property with a shortest trace; `guaranteed` says whether the variant promises
+    it."""
 
     property: str
     guaranteed: bool
@@ -75,10 +77,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ScopeReport:
-    """A scope explored. `verdict` is holds, violated (a *guaranteed* property, or what the scope
-    says never happens), vacuous (nothing is broken, but what must happen never does) or undecided.
+    """The exploration of a scope. `verdict` is holds, violated (a *guaranteed* property is broken,
+    or what the scope says never happens did), vacuous (nothing is broken, but what must happen
+    never does) or undecided.
 
-    `scope` and `variant` are full names; `counts.engine` is the engine that ran, `seconds` the
+    `scope` and `variant` are full names; `counts.engine` is the engine that ran; `seconds` is the
     whole time, lifting and compiling included.
     """
 
@@ -94,14 +97,14 @@ class ScopeReport:
     seconds: float
 
     def found(self, name: str) -> Finding | None:
-        """The finding of one property; None if none was found."""
+        """Return the finding of one property; None if there is none."""
         return next((f for f in self.violations if f.property == name), None)
 
 
 def traced(
     stepper: Stepper, header: Header, path: Sequence[Instance], what: str
 ) -> tuple[Trace, World]:
-    """A path as a trace, with the world at its end. Raises EnginesDisagree."""
+    """Return a path as a trace, with the world at its end. Raises EnginesDisagree."""
     try:
         trace, worlds = record(stepper, header, path)
     except ReplayError as error:
@@ -110,7 +113,7 @@ def traced(
 
 
 def finding(stepper: Stepper, header: Header, name: str, path: Sequence[Instance]) -> Finding:
-    """A counterexample, replayed. Raises EnginesDisagree."""
+    """Return a counterexample, replayed. Raises EnginesDisagree."""
     guarantee = next(p for p in stepper.model.guarantees.GUARANTEES if p.name == name)
     trace, last = traced(stepper, header, path, name)
     if guarantee.check(stepper.k, last):
@@ -125,18 +128,20 @@ def finding(stepper: Stepper, header: Header, name: str, path: Sequence[Instance
 
 
 def verdict_of(counts: EngineCounts, violations: Sequence[Finding], claims: Sometimes) -> str:
-    """A fault is a fault, however much was seen; nothing holds until all was seen."""
+    """Return the verdict: a fault counts even in a partial exploration, but `holds` needs a
+    complete one."""
     kept = "violated" if any(f.guaranteed for f in violations) else "holds"
     return worst((kept, claims.verdict, "holds" if counts.complete else "undecided"))
 
 
 def with_budgets(scope: str, budgets: Mapping[str, int] | None) -> str:
-    """The scope's name with budgets replaced by hand."""
+    """Return the scope's name with budgets replaced by hand."""
     return "/".join([scope, *(f"{name}={count}" for name, count in (budgets or {}).items())])
 
 
 def header_of(stepper: Stepper, scope: str, patches: Sequence[Patch]) -> Header:
-    """The header of the scope's traces; an exploration draws no numbers, so that the seed is 0."""
+    """Return the header of the scope's traces; the seed is 0, because an exploration draws no
+    numbers."""
     rows = tuple((patch.function, patch.before, patch.after) for patch in patches)
     return Header(scope, stepper.k.variant.name, patches=rows)
 
@@ -149,7 +154,7 @@ def reported(
     claims: Sometimes,
     workers: int,
 ) -> ScopeReport:
-    """Counts with their traces. Raises EnginesDisagree."""
+    """Return counts with their traces. Raises EnginesDisagree."""
     names = [p.name for p in stepper.model.guarantees.GUARANTEES if p.name in counts.violations]
     violations = tuple(finding(stepper, header, n, counts.violations[n]) for n in names)
     return ScopeReport(
@@ -169,13 +174,14 @@ def reported(
 
 
 def asked(model: Model, stepper: Stepper, *, guaranteed_only: bool) -> frozenset[str]:
-    """The guarantees that an exploration checks."""
+    """Return the names of the guarantees that an exploration checks."""
     every = model.guarantees.GUARANTEES
     return frozenset(p.name for p in every if not guaranteed_only or p.guaranteed(stepper.k))
 
 
 def is_as_named(stepper: Stepper, scope: str) -> bool:
-    """Whether it is a named scope of the default variant, for which the scope's claims are made."""
+    """Whether this is a named scope under the default variant, for which the scope's claims are
+    made."""
     named = configuration_of(stepper.model, scope.partition("/")[0], DEFAULT_VARIANT)
     k = stepper.k
     return bool(named == replace(k, variant=replace(k.variant, name=named.variant.name)))
@@ -201,24 +207,24 @@ def explore_scope(
     say: Callable[[str], None] = say_on_stderr,
     clock: Callable[[], float] = time.perf_counter,
 ) -> ScopeReport:
-    """Explore a scope of a variant, with or without patches; `assumed_properties` names those that
-    are checked beside the guarantees. What must happen sometimes decides the verdict of a named
-    scope of the default variant, and of a small one of any release; with `witnesses`, of any
-    configuration. With patches it is in any configuration what happens there without them. Where
-    nothing is claimed, what must happen in a small scope of the same variant decides.
+    """Explore a scope of a variant, with or without patches. `assumed_properties` names those that
+    are checked in addition to the guarantees. Claims about what must happen decide the verdict of a
+    named scope under the default variant, and of a small one under any release; with `witnesses`,
+    of any configuration. With patches, the claim in any configuration is what happens there without
+    them. If there is no claim, what must happen in a small scope of the same variant decides.
 
-    `scope_name` is `NAME[/BUDGET=N...]`; `budgets` says the same by hand. Without an `engine` the
-    scope's size decides. With `is_checked` a small scope that was lifted is explored by the source
-    too, once for each text, and must be the same there. `stop` ends at the
-    first level that breaks something guaranteed; TLC always ends there. `max_depth` ends after so
-    many steps. `checkpoint` is a folder where c and ints keep the search, to go on there.
-    `symmetry` names an index type, `partitions` say, whose elements are interchangeable: c and ints
-    explore one state for all that differ by them. Ctrl-C gives what was found until then,
-    undecided.
+    `scope_name` is `NAME[/BUDGET=N...]`; `budgets` replaces budgets too. Without an `engine` the
+    scope's size decides. With `is_checked` a small scope that was lifted is also explored by the
+    source, once for each text, and must give the same. `stop` ends at the first level that breaks a
+    guaranteed property; TLC always ends there. `max_depth` limits the number of steps. `checkpoint`
+    is a folder in which c and ints keep the search, to continue it later. `symmetry` names an index
+    type, such as `partitions`, whose elements are interchangeable: c and ints explore one state for
+    all that differ by them. After Ctrl-C the report has what was found until then, undecided.
 
     Raises UnknownScope, UnknownVariant, UnknownAssumedProperty, UnknownEngine, NotSymmetric,
     PatchError, all of them a ValueError; LiftError for a patch that cannot be lifted;
-    EnginesDisagree; RangeBroken; CheckpointError; what an engine needs and does not find.
+    EnginesDisagree; RangeBroken; CheckpointError; and errors about tools that an engine needs and
+    does not find.
     """
     name = with_budgets(scope_name, budgets)
     engine = engine or engine_for(name)
@@ -271,11 +277,12 @@ def shortest_counterexample(
     engine: str | None = None,
     workers: int = 1,
 ) -> Finding | None:
-    """A shortest trace to what breaks one property, guaranteed or not; None if nothing does.
+    """Return a shortest trace that breaks one property, guaranteed or not; None if nothing breaks
+    it.
 
-    The search ends where it is found, and looks at nothing else: what else is broken, and what
-    happens at all in the scope, is `explore_scope`'s to say. The property is a guarantee of the
-    model's, or `assumed`. Raises as `explore_scope`.
+    The search ends at this trace, and checks nothing else. `explore_scope` says what else is
+    broken, and what happens in the scope at all. The property is a guarantee of the model, or
+    `assumed`. Raises as `explore_scope`.
     """
     own = [name] if assumed else []
     model = with_assumed_properties(model_for(scope, tuple(patches)), own)
@@ -300,5 +307,5 @@ def shortest_counterexample(
 
 @functools.lru_cache(maxsize=64)
 def explore_unpatched(scope: str, variant: str, engine: str, workers: int) -> ScopeReport:
-    """The model as it stands in this configuration; explored once."""
+    """Explore the model without patches in this configuration, once."""
     return explore_scope(scope, variant, engine=engine, workers=workers)

@@ -1,7 +1,7 @@
 """Breadth-first search over hashable states in plain Python, level by level.
 
-It runs any form of a machine that Python can step: the packed ints, or the model's source. The
-C engine answers to the same interface (`Engine`) and gives the same numbers.
+It runs any form of a machine that Python can step: the packed ints, or the model's source. The C
+engine has the same interface (`Engine`) and gives the same numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from proofs.lift.layout import WrittenOutOfRange
 S = TypeVar("S", bound=Hashable)
 Tick = Callable[[], None]
 Origins = tuple["array[int]", "array[int]"]
-"""Of some states in order: their parents ("I"), and the rule instances that lead there ("H")."""
+"""The origins of consecutive states: their parents ("I"), and the rule instances that lead to them
+("H")."""
 
 TICK_STATES = 512
 MAX_STATES = (1 << 32) - 1
@@ -48,40 +49,42 @@ class Broken(Exception):
 
 
 Origin = Callable[[int], tuple[int, int]]
-"""A state's parent, and the rule instance that leads from there to it."""
+"""A state's parent, and the rule instance that leads from the parent to it."""
 
 
 class NoSearch(ValueError):
-    """What is kept of an earlier search cannot be: no state follows, or one that is there."""
+    """The saved origins do not fit: a step leads to no state, or to one that is already there."""
 
 
 class Engine(Protocol):
-    """A search that someone else drives, a level at a time."""
+    """A search that its caller drives, a level at a time."""
 
     def expand_level(self, tick: Tick) -> None:
-        """Expands the current level, calling `tick` now and then; what that raises, it raises.
+        """Expand the current level, calling `tick` at intervals; an exception of `tick` is passed
+        on.
 
-        Raises LimitReached, and Broken for the first state and rule instance that is.
+        Raises LimitReached, and Broken for the first state and rule instance out of range.
         """
 
     def counts(self) -> SearchCounters:
-        """The counters, also while a level is being expanded."""
+        """Return the counters, also while a level is being expanded."""
 
     def firings(self) -> Sequence[int]:
-        """By rule instance: how many of the expanded states enabled it."""
+        """Return by rule instance how many of the expanded states enabled it."""
 
     def first(self) -> Sequence[int | None]:
-        """By check: the first state that is worth a note."""
+        """Return by check the first state that was noted."""
 
     def path(self, index: int) -> Steps:
-        """The rule instances that lead to a state, a shortest path."""
+        """Return the rule instances of a shortest path to a state."""
 
     def close(self) -> None:
-        """Frees what the search holds."""
+        """Free what the search holds."""
 
 
 class Check(NamedTuple, Generic[S]):
-    """A guarantee (`wanted` False) or a witness (`wanted` True): the result worth a note."""
+    """A guarantee (`wanted` False) or a witness (`wanted` True): a state with the wanted result is
+    noted."""
 
     holds: Callable[[S], bool]
     wanted: bool
@@ -89,9 +92,7 @@ class Check(NamedTuple, Generic[S]):
 
 class Search(Generic[S]):
     """The Python engine. `successors` gives (rule instance, state), smallest instance first.
-
-    `weight` tells how many states a stored one stands for; without it, for itself.
-    """
+    `weight` says how many states a stored one stands for; without it, one."""
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ class Search(Generic[S]):
         return index
 
     def expand_level(self, tick: Tick) -> None:
-        """Expands the current level; see `Engine`."""
+        """Expand the current level; see `Engine`."""
         for source in range(self._cursor, self._level_end):
             if source % TICK_STATES == 0:
                 tick()
@@ -171,7 +172,7 @@ class Search(Generic[S]):
                 self._deadlock = source
 
     def counts(self) -> SearchCounters:
-        """The counters."""
+        """Return the counters."""
         return SearchCounters(
             len(self.states),
             self._full,
@@ -184,15 +185,15 @@ class Search(Generic[S]):
         )
 
     def firings(self) -> Sequence[int]:
-        """By rule instance: how many of the expanded states enabled it."""
+        """Return by rule instance how many of the expanded states enabled it."""
         return self._firings
 
     def first(self) -> Sequence[int | None]:
-        """By check: the first state that is worth a note."""
+        """Return by check the first state that was noted."""
         return self._first
 
     def path(self, index: int) -> Steps:
-        """The rule instances that lead to a state."""
+        """Return the rule instances that lead to a state."""
         steps: list[int] = []
         while index:
             steps.append(self._rules[index])
@@ -200,4 +201,4 @@ class Search(Generic[S]):
         return tuple(reversed(steps))
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing: a search in Python holds nothing to free."""

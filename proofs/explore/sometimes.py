@@ -1,13 +1,14 @@
-"""Always with sometimes: what must happen in a scope, and what the scope says never does.
+"""Claims about what must happen in a scope sometimes, and what the scope says never happens.
 
-Guarantees hold of a model in which nothing happens. So each witness must be met in a scope and each
-event must happen that sizes and budgets allow, but for what the scope says it `never` has; and that
-must not happen. These claims are of the default variant, and in small scopes, as far as
-releases differ, of each release (`release_claims.py`). Elsewhere a patch is held to what happens
-without it, and all else to what happens in a small scope beside it (`gauge.py`).
+Guarantees also hold of a model in which nothing happens. So each witness must be met in a scope,
+and each event that sizes and budgets allow must happen, except those that the scope says it `never`
+has, which must not happen. The scope's claims are about the default variant. In small scopes there
+are claims for each release, as far as releases differ (`release_claims.py`). Elsewhere a patched
+model must do what happens without the patch, and any other configuration must do what happens in a
+small scope next to it (`gauge.py`).
 
-Which events are allowed is read from the model without patches, so that a patch that disables an
-event loses it.
+Which events are allowed is read from the model without patches. So if a patch disables an event,
+the event is lost.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from proofs.trace.replay import configuration_of, scope_of
 
 @dataclass(frozen=True, slots=True)
 class Sometimes:
-    """What an exploration has to do with its scope's claims: `lost` never happened and must,
-    `unexpected` happened and never does, with the scope's reason. They decide the verdict where
-    `is_enforced`. `before` has how the model without patches meets what is lost; `looked_in` is the
-    scope in which it was lost, if that is another one."""
+    """The result of comparing an exploration with its scope's claims: `lost` must happen and never
+    did; `unexpected` happened although it never does, with the scope's reason. They decide the
+    verdict if `is_enforced`. `before` has traces by which the model without patches meets what is
+    lost; `looked_in` is the scope in which it was lost, if it is another one."""
 
     lost: tuple[str, ...] = ()
     unexpected: Mapping[str, str] = field(default_factory=dict)
@@ -41,7 +42,8 @@ class Sometimes:
 
     @property
     def verdict(self) -> str:
-        """`violated` by what never happens, `vacuous` without what must; else `holds`."""
+        """The verdict: `violated` if something happened that never does, `vacuous` if something
+        that must happen did not, else `holds`."""
         if self.is_enforced and self.unexpected:
             return "violated"
         return "vacuous" if self.is_enforced and self.lost else "holds"
@@ -49,11 +51,11 @@ class Sometimes:
 
 @functools.cache
 def allowed_events(scope: str, variant: str) -> frozenset[str]:
-    """The events that sizes, budgets and variant do not exclude by themselves."""
+    """Return the events that sizes, budgets and variant do not exclude by themselves."""
     model = model_for(scope)
     k = configuration_of(model, scope, variant)
-    # A world and its normal form have the same events, and normal forms are nearly all of the time
-    # that lifting an unbounded scope takes.
+    # A world and its normal form have the same events, and lifting an unbounded scope spends
+    # nearly all of its time on normal forms.
     forms = not is_unbounded(k)
     machine = lift(model, k, scope, guarantees=False, normal_forms=forms).machine
     rules = specialise(with_constant_inputs(machine)).rules
@@ -69,11 +71,12 @@ def sometimes(
     *,
     enforce: bool,
 ) -> Sometimes:
-    """The scope's claims against all that was met in it: what is `wanted` beside the events."""
+    """Compare the scope's claims with everything that was met in it; `wanted` are claims besides
+    the events."""
     never = never_of(model, scope, variant)
     lost = without(wanted, {*met, *never})
     absent = without(sorted(model_for(scope).rules), {*met, *never})
-    if absent:  # what is allowed costs as much as lifting the scope
+    if absent:  # finding the allowed events costs as much as lifting the scope
         lost += tuple(event for event in absent if event in allowed_events(scope, variant))
     return Sometimes(lost, unexpected(never, met), enforce)
 
@@ -81,8 +84,8 @@ def sometimes(
 def sometimes_explored(
     model: Model, scope: str, variant: str, counts: EngineCounts, *, enforce: bool
 ) -> Sometimes:
-    """The claims against what an engine counted. Nothing is lost in what is not explored to its
-    end, and by an engine that counts no events."""
+    """Compare the claims with the counts of an engine. Nothing counts as lost if the exploration is
+    incomplete, or the engine counts no events."""
     if counts.firings is None:
         return Sometimes()
     met = happened(counts)
@@ -93,28 +96,28 @@ def sometimes_explored(
 
 
 def never_of(model: Model, scope: str, variant: str) -> Mapping[str, str]:
-    """What a scope never has under a variant, with the reason."""
+    """Return what a scope never has under a variant, with the reason."""
     release = release_of(composition_of(scope), model.variants.parse(variant))
     return never_in(scope, release, scope_of(model, scope).never)
 
 
 def happened(counts: EngineCounts) -> frozenset[str]:
-    """The witnesses that were met, and the events that happened."""
+    """Return the witnesses that were met, and the events that happened."""
     labels = counts.firings or {}
     return frozenset({*counts.witnesses, *(label.partition("(")[0] for label in labels)})
 
 
 def unexpected(never: Mapping[str, str], met: Collection[str]) -> dict[str, str]:
-    """What was met although it never happens, with the reason why it does not."""
+    """Return what was met although it never happens, with the reason why it should not."""
     return {name: why for name, why in never.items() if name in met}
 
 
 def compare_unpatched(
     claims: Sometimes, met: Collection[str], traces: Mapping[str, Trace]
 ) -> Sometimes:
-    """The claims of a patched model, with what the same configuration without patches has met.
+    """Compare the claims of a patched model with what the same configuration met without patches.
 
-    Where the scope's own claims are not enforced, that takes their place.
+    If the scope's own claims are not enforced, this comparison replaces them.
     """
     if not claims.is_enforced:
         lost = tuple(name for name in claims.lost if name in met)
@@ -124,5 +127,5 @@ def compare_unpatched(
 
 
 def without(names: Iterable[str], found: Collection[str]) -> tuple[str, ...]:
-    """The names that are not among those found, in their order."""
+    """Return the names that are not among those found, in their order."""
     return tuple(name for name in names if name not in found)

@@ -1,8 +1,8 @@
 """Engine "source": breadth first over the model's own functions.
 
-The oracle of the compiled engines: nothing is lifted, each transition is a call of the rule as it
-stands in the text, each guarantee a call of its sentence. Search and result are those of the other
-engines, so that counts, order and ties compare.
+It is the oracle for the compiled engines. Nothing is lifted: each transition is a call of the rule
+as its text stands, and each guarantee is a call of its function. Search and result are those of the
+other engines, so that counts, order and ties can be compared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from proofs.trace.replay import Stepper, World, domains
 
 
 class NotTotal(Exception):
-    """A rule failed with a Python error where it should give a world or be disabled."""
+    """A rule failed with a Python error where it should return a world or be disabled."""
 
     exit_code = 3
 
@@ -32,8 +32,8 @@ class NotTotal(Exception):
 class SourceGraph:
     """An exploration with all its worlds and transitions.
 
-    `edges` has (state, instance, state) by number, in the order of the search; `instances` gives
-    the rule instances by number.
+    `edges` has (state, instance, state) by number, in the order of the search; `instances` has the
+    rule instances by number.
     """
 
     exploration: Exploration
@@ -43,7 +43,7 @@ class SourceGraph:
 
 
 def instances(model: Model, k: Any) -> tuple[Instance, ...]:
-    """All rule instances of a configuration, in the order of a lifted machine's."""
+    """Return all rule instances of a configuration, in the order of a lifted machine's."""
     return tuple(
         (rule, tuple(zip(allowed, values, strict=True)))
         for rule in model.rules
@@ -55,7 +55,7 @@ def instances(model: Model, k: Any) -> tuple[Instance, ...]:
 def successors(
     stepper: Stepper, world: World, of: tuple[Instance, ...]
 ) -> Iterator[tuple[int, World]]:
-    """(instance's number, next world) for each enabled instance. Raises NotTotal."""
+    """Yield (instance's number, next world) for each enabled instance. Raises NotTotal."""
     for number, (rule, choice) in enumerate(of):
         try:
             after = stepper.after(rule, choice, world)
@@ -68,7 +68,7 @@ def successors(
 def outline(
     model: Model, name: str, of: tuple[Instance, ...], guarantees: Sequence[Any]
 ) -> Machine:
-    """The names of a machine, for an engine that needs no nodes."""
+    """Return a machine that has only names, for an engine that needs no nodes."""
     return Machine(
         name=name,
         leaves=(),
@@ -81,14 +81,14 @@ def outline(
 
 
 def check_of(k: Any, sentence: Callable[[Any, World], bool], *, wanted: bool) -> Check[World]:
-    """A guarantee or a witness as the search asks it."""
+    """Return a guarantee or a witness in the form that the search needs."""
     return Check(lambda world: sentence(k, world), wanted)
 
 
 def source_search(
     stepper: Stepper, of: tuple[Instance, ...], guarantees: Sequence[Any], *, edges: bool
 ) -> Search[World]:
-    """The search over worlds."""
+    """Return the search over worlds."""
     k, witnesses = stepper.k, stepper.model.guarantees.WITNESSES
     checks = [check_of(k, p.check, wanted=False) for p in guarantees]
     checks += [check_of(k, w.check, wanted=True) for w in witnesses]
@@ -111,8 +111,8 @@ def explore_source(
 ) -> Exploration:
     """Explore a configuration by its source; arguments and errors as in `explorer.explore`.
 
-    `only` names the guarantees to check, None being all. Rule instances in the result are numbered
-    as in `instances`. Raises NotTotal too.
+    `only` names the guarantees to check; None means all. Rule instances in the result are numbered
+    as in `instances`. Also raises NotTotal.
     """
     of = instances(model, k)
     guarantees = [p for p in model.guarantees.GUARANTEES if only is None or p.name in only]
@@ -122,7 +122,8 @@ def explore_source(
 
 
 def source_graph(model: Model, k: Any, name: str, progress: Report | None = None) -> SourceGraph:
-    """The whole graph of a small configuration, with its worlds. Raises as `explore_source`."""
+    """Return the whole graph of a small configuration, with its worlds. Raises as
+    `explore_source`."""
     of = instances(model, k)
     guarantees = model.guarantees.GUARANTEES
     search = source_search(Stepper(model, k), of, guarantees, edges=True)

@@ -1,7 +1,7 @@
-"""Small scopes, explored by the model's own functions too.
+"""Explores small scopes by the model's own functions as well.
 
-An engine that explores what was lifted is no better than the lifter. So a small scope is explored
-by the source as well, once for each text, and both must find the same.
+An engine that explores a lifted machine is only as good as the lifter. A small scope is therefore
+also explored by the source, once for each text, and both must find the same.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from proofs.explore.result import SearchProgress
 from proofs.lift.text_key import key_of, text_key
 
 MOST_STATES = 2_000
-"""Scopes with fewer states are explored by the source in about two seconds."""
+"""The source explores a scope with fewer states than this in about two seconds."""
 LIFTED = ("c", "ints")
-"""The engines that explore what was lifted."""
+"""The engines that explore a lifted machine."""
 COUNTED = ("distinct", "transitions", "depth", "levels", "firings", "deadlocks")
 
 
 class _MoreStates(Exception):
-    """The source has more states than were found in what was lifted."""
+    """The source has more states than the lifted machine."""
 
 
 def is_small(job: EngineJob, counts: EngineCounts) -> bool:
-    """Whether the source explores in seconds what a lifted machine was seen to do."""
+    """Whether the source can explore in seconds what a lifted machine explored."""
     of_machine = counts.engine in LIFTED and job.symmetry is None and not counts.interrupted
     return of_machine and counts.distinct < MOST_STATES
 
 
 def check_by_source(job: EngineJob, counts: EngineCounts) -> None:
-    """Explore a small scope by the source, unless this text was found to agree before; say that
-    both find the same. Raises EnginesDisagree, NotTotal."""
+    """Explore a small scope by the source, unless this text is already known to agree, and print
+    that both find the same. Raises EnginesDisagree, NotTotal."""
     if not is_small(job, counts):
         return
     agreed = place_of(job)
@@ -50,13 +50,14 @@ def check_by_source(job: EngineJob, counts: EngineCounts) -> None:
 
 
 def place_of(job: EngineJob) -> Path:
-    """The empty file that says that this exploration of this text was found to agree."""
+    """Return the path of the empty file that records agreement for this exploration of this
+    text."""
     asked = (repr(job.k), repr(sorted(job.guarantees)), repr((job.stop, job.max_depth)))
     return cache_folder() / "agreed" / key_of(text_key(job.model), job.name, *asked)
 
 
 def hold_against(job: EngineJob, counts: EngineCounts) -> None:
-    """Raises EnginesDisagree unless the source finds the same as an engine; NotTotal."""
+    """Raise EnginesDisagree unless the source finds the same as an engine. Raises NotTotal."""
     try:
         of_source = by_source(replace(job, checkpoint=None, progress=until(counts.distinct)))
         differences = list(compared(counts, of_source))
@@ -71,7 +72,7 @@ def hold_against(job: EngineJob, counts: EngineCounts) -> None:
 
 
 def until(most: int) -> Callable[[SearchProgress], None]:
-    """A report that ends a search with more states. It raises _MoreStates."""
+    """Return a report that ends a search with more than `most` states by raising _MoreStates."""
 
     def report(now: SearchProgress) -> None:
         if now.distinct > most:
@@ -81,7 +82,7 @@ def until(most: int) -> Callable[[SearchProgress], None]:
 
 
 def compared(lifted: EngineCounts, source: EngineCounts) -> Iterator[str]:
-    """In what two explorations differ."""
+    """Yield the differences between two explorations."""
     for name in COUNTED:
         ours, theirs = getattr(lifted, name), getattr(source, name)
         if ours != theirs:
@@ -91,7 +92,7 @@ def compared(lifted: EngineCounts, source: EngineCounts) -> Iterator[str]:
 
 
 def compared_paths(lifted: Any, source: Any, what: str) -> Iterator[str]:
-    """Of which names only one has a path, or a shorter one."""
+    """Yield the names for which only one exploration has a path, or a shorter one."""
     for name in sorted({*lifted, *source}):
         ours, theirs = (len(found[name]) if name in found else None for found in (lifted, source))
         if ours != theirs:

@@ -1,15 +1,17 @@
-"""Interchangeable elements of an index type: one state for all that differ in their names alone.
+"""Interchangeable elements of an index type: one state is explored for all that differ only in
+their names.
 
 Theory of operation. Two managers, or two partitions, are interchangeable if the model does not tell
-them apart: exchanging them in a state, and everything that each of them has, exchanges what can
-happen and nothing else. Then all states that differ by such an exchange (an *orbit*) lead to such
-states again, and one of them, the least, is explored for all. An orbit of n elements with m, m',
-... equal ones has n! / (m! m'! ...) states, so that sizes add up to the number of all states.
+them apart: exchanging them in a state, with everything that each of them has, exchanges what can
+happen and changes nothing else. All states that differ by such an exchange (an *orbit*) then lead
+to such states again, and one of them, the least, is explored for all. An orbit of n elements with
+m, m', ... equal ones has n! / (m! m'! ...) states, so the sizes of orbits add up to the number of
+all states.
 
-Nothing is believed of a declaration. `symmetry_of` exchanges each pair of neighbours in the lifted
-machine and compares: the initial state, each rule instance (its guard and all that it writes) with
-the instance of the exchanged choice, each guarantee and each witness with itself. Equal means the
-same graph up to the order of `and`, `or`, `+` and `==`; what is not is refused, with the place.
+No declaration is trusted. `symmetry_of` exchanges each pair of neighbours in the lifted machine and
+compares: the initial state, each rule instance (its guard and all its updates) with the instance of
+the exchanged choice, each guarantee and each witness with itself. Equal means the same graph up to
+the order of `and`, `or`, `+` and `==`. Anything that differs is refused, with its place.
 """
 
 from __future__ import annotations
@@ -38,14 +40,15 @@ class NotSymmetric(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LeafPlace:
-    """Where a leaf stands: its name without indexes, each index with its type's size, its own."""
+    """The place of a leaf: its name without indexes, each index with its type's size, and the
+    leaf's own index type."""
 
     template: str
     indexes: tuple[tuple[str, int], ...]
     holds: str | None
 
     def exchanged(self, types: frozenset[str], a: int, b: int) -> LeafPlace:
-        """The place after elements a and b of these types have changed places."""
+        """Return the place after elements a and b of these types are exchanged."""
         other = {a: b, b: a}
         moved = tuple((t, other.get(i, i) if t in types else i) for t, i in self.indexes)
         return LeafPlace(self.template, moved, self.holds)
@@ -55,7 +58,7 @@ class LeafPlace:
 class Symmetry:
     """`count` interchangeable elements of the index type whose size the layout calls `index`.
 
-    `blocks` has, for each element, the leaves that are its own, the same ones in the same order.
+    `blocks` has, for each element, the leaves that belong to it, in the same order.
     """
 
     index: str
@@ -63,13 +66,13 @@ class Symmetry:
     blocks: tuple[tuple[str, ...], ...]
 
 
-# What stands where
+# Places of leaves
 
 
 def leaf_places(
     shapes: Shapes, hint: Any, name: str, template: str, indexes: tuple[tuple[str, int], ...] = ()
 ) -> Iterator[tuple[str, LeafPlace]]:
-    """Each scalar of a value of a type, by the name that lifting gives it."""
+    """Yield the place of each scalar of a value of a type, by the name that lifting gives it."""
     kind = shapes.kind(hint)
     if kind == "scalar":
         yield name, LeafPlace(template, indexes, index_type(hint))
@@ -94,13 +97,13 @@ def leaf_places(
 
 
 def index_type(hint: Any) -> str | None:
-    """The name of an index type's size; None for other types."""
+    """Return the name of an index type's size; None for other types."""
     marks: tuple[Any, ...] = getattr(hint, "__metadata__", ())
     return marks[0].size if marks and type(marks[0]).__name__ == "Index" else None
 
 
 def world_places(model: Model, shapes: Shapes) -> dict[str, LeafPlace]:
-    """The place of each leaf of the world."""
+    """Return the place of each leaf of the world."""
     fields = shapes.hints(model.world.World)
     return dict(
         entry for name, hint in fields.items() for entry in leaf_places(shapes, hint, name, name)
@@ -111,14 +114,14 @@ def world_places(model: Model, shapes: Shapes) -> dict[str, LeafPlace]:
 
 
 class Numbers:
-    """A number for each node: equal numbers, equal graphs, with leaves renamed on the way."""
+    """A number for each node: graphs that are equal after leaves are renamed get equal numbers."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], int] = {}
 
     def of(self, root: Node, renamed: Mapping[str, str]) -> int:
-        """The number of a graph whose leaves are renamed; what is not in `renamed` keeps its
-        name."""
+        """Return the number of a graph whose leaves are renamed; leaves that are not in `renamed`
+        keep their names."""
         numbers: dict[int, int] = {}
         flat: dict[int, tuple[int, ...]] = {}
         for node in dag.reachable([root]):
@@ -144,7 +147,7 @@ class Numbers:
 
 
 class Exchange:
-    """Two elements changed for each other in a machine; `check` says what that changes."""
+    """Two elements exchanged in a machine; `check` tests that this changes nothing else."""
 
     def __init__(
         self,
@@ -161,7 +164,7 @@ class Exchange:
         self.rules = {(rule.rule, rule.choice): rule for rule in machine.rules}
 
     def renamed(self, types: frozenset[str], a: int, b: int) -> dict[str, str]:
-        """Each leaf's name afterwards. Raises NotSymmetric."""
+        """Return each leaf's name after the exchange. Raises NotSymmetric."""
         found = {}
         for leaf in self.machine.leaves:
             place = self.places[leaf.name]
@@ -174,7 +177,7 @@ class Exchange:
         return found
 
     def check(self, types: frozenset[str], a: int, b: int) -> None:
-        """Nothing but names changes. Raises NotSymmetric."""
+        """Check that nothing changes except names. Raises NotSymmetric."""
         renamed = self.renamed(types, a, b)
         self._initial(renamed)
         for rule in self.machine.rules:
@@ -212,11 +215,11 @@ class Exchange:
             raise NotSymmetric(f"{rule.label} and {twin.label} write different {different[0]}")
 
 
-# The whole
+# The symmetry of a machine
 
 
 def choice_types(model: Model) -> dict[str, dict[str, str | None]]:
-    """By rule, the index type of each choice."""
+    """Return the index type of each choice, by rule."""
     return {
         name: {
             argument: index_type(hint)
@@ -227,10 +230,10 @@ def choice_types(model: Model) -> dict[str, dict[str, str | None]]:
 
 
 def symmetry_of(model: Model, k: Any, machine: Machine, index: str) -> Symmetry:
-    """The symmetry of a lifted machine in the elements of one index type, shown.
+    """Return the symmetry of a lifted machine in the elements of one index type, after checking it.
 
-    Another index type may number the same elements, as where a set of messages has one from each:
-    it takes part if the machine is not symmetric otherwise. Raises NotSymmetric.
+    Another index type may number the same elements, as in a set of messages with one from each
+    element. That type is included if the machine is not symmetric otherwise. Raises NotSymmetric.
     """
     shapes = Shapes(k.bounds)
     places = world_places(model, shapes)
@@ -256,7 +259,7 @@ def symmetry_of(model: Model, k: Any, machine: Machine, index: str) -> Symmetry:
 def blocks_of(
     machine: Machine, places: Mapping[str, LeafPlace], types: frozenset[str], count: int
 ) -> tuple[tuple[str, ...], ...]:
-    """The leaves of each element. Raises NotSymmetric."""
+    """Return the leaves of each element. Raises NotSymmetric."""
     blocks: list[list[str]] = [[] for _ in range(count)]
     for leaf in machine.leaves:
         own = [i for t, i in places[leaf.name].indexes if t in types and i < count]
@@ -268,11 +271,11 @@ def blocks_of(
 
 
 Successors = Callable[[int], Sequence[tuple[int, int]]]
-"""(rule instance, state) for each enabled instance."""
+"""Returns (rule instance, state) for each enabled instance."""
 
 
 class Canonical:
-    """The least state of an orbit, in the ints form. Raises NotSymmetric."""
+    """Finds the least state of an orbit, in the ints form. Raises NotSymmetric."""
 
     def __init__(self, symmetry: Symmetry, layout: Layout) -> None:
         self._fields: list[list[tuple[int, int]]] = [
@@ -288,7 +291,7 @@ class Canonical:
         self._kept = ~sum(mask << at for fields in self._fields for at, mask in fields)
 
     def __call__(self, state: int) -> int:
-        """The least state of the state's orbit."""
+        """Return the least state of the state's orbit."""
         blocks = sorted(self._blocks(state))
         found = state & self._kept
         for fields, values in zip(self._fields, blocks, strict=True):
@@ -297,14 +300,14 @@ class Canonical:
         return found
 
     def size(self, state: int) -> int:
-        """How many states are in the state's orbit."""
+        """Return how many states are in the state's orbit."""
         same = itertools.groupby(sorted(self._blocks(state)))
         return math.factorial(len(self._fields)) // math.prod(
             math.factorial(len(list(group))) for _, group in same
         )
 
     def of_each(self, successors: Successors) -> Successors:
-        """The same successors, each the least of its orbit."""
+        """Return the same successors, each replaced by the least of its orbit."""
         return lambda state: [(rule, self(after)) for rule, after in successors(state)]
 
     def _blocks(self, state: int) -> Iterable[tuple[int, ...]]:
@@ -312,7 +315,7 @@ class Canonical:
 
 
 class OrbitPaths:
-    """Paths of the machine itself, from paths between the least states of orbits."""
+    """Turns paths between the least states of orbits into paths of the machine itself."""
 
     def __init__(
         self,
@@ -325,8 +328,8 @@ class OrbitPaths:
         self._canonical = canonical
 
     def path(self, steps: Sequence[int]) -> tuple[int, ...]:
-        """A path whose states have the given path's least ones: in each state a step that leads
-        into the next orbit is taken, which there is because the elements are interchangeable."""
+        """Return a path through the same orbits as the given path. In each state it takes a step
+        into the next orbit, which exists because the elements are interchangeable."""
         least = state = self._initial
         found: list[int] = []
         for step in steps:

@@ -1,1 +1,1 @@
-"""The model in other people's languages: TLA+ with its checker TLC."""
+"""The model in another language: TLA+, with its checker TLC."""

@@ -1,10 +1,10 @@
-"""A scope of the model as a TLA+ module, for TLC and for readers.
+"""Prints a scope of the model as a TLA+ module, for TLC and for readers.
 
 Theory of operation. The module is printed from the model's syntax trees, so functions, names and
-docstrings are those of the model. The state is one variable, `world`. A second one, `event`, says
-which rule led to it with which choices; the configuration's VIEW leaves it out of the state, so
-it changes no count. The first world is printed as a value. Configurations are definitions at the
-top.
+docstrings are those of the model. The state is one variable, `world`. A second variable, `event`,
+holds the rule that led to the state, with its choices; the configuration's VIEW excludes it from
+the state, so it changes no count. The initial world is printed as a value. Configurations are
+definitions at the top.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ ASSUME TLCSet(1, -1)
 class TlaModule:
     """A module with its configuration.
 
-    `checked` are the guarantees that the configuration checks, `unchecked` those that the text
-    defines only; `rules` gives the names of each rule's choices, in the order of its operator.
+    `checked` are the guarantees that the configuration checks, `unchecked` those that the text only
+    defines; `rules` gives the names of each rule's choices, in the order of its operator.
     """
 
     name: str
@@ -80,11 +80,11 @@ def export_tla(
     check: Collection[str] | None = None,
     levels: bool = False,
 ) -> TlaModule:
-    """The model in the configuration `k` as a module called after `name`.
+    """Return the model in the configuration `k` as a module called after `name`.
 
     The guarantees of this configuration are checked, or those named by `check` instead. With
     `levels` the module counts worlds per level under TLC. Raises ExportError, with the place, for
-    what TLA+ cannot say, and ValueError for a guarantee that does not exist.
+    text that TLA+ cannot express, and ValueError for a guarantee that does not exist.
     """
     guarantees = {p.name: p for p in model.guarantees.GUARANTEES}
     asked = [p.name for p in guarantees.values() if p.guaranteed(k)] if check is None else check
@@ -102,7 +102,7 @@ def export_tla(
 
 
 def configuration(checked: Sequence[str], unchecked: Sequence[str], levels: bool) -> str:
-    """What TLC is told to do."""
+    """Return the configuration for TLC."""
     invariants = (*(("new_level",) if levels else ()), *checked)
     lines = ["INIT Init", "NEXT Next", "VIEW view", "CHECK_DEADLOCK FALSE"]
     lines += ["INVARIANTS", *(f"    {name}" for name in invariants)] if invariants else []
@@ -112,7 +112,7 @@ def configuration(checked: Sequence[str], unchecked: Sequence[str], levels: bool
 
 
 class _Printer:
-    """Puts one module together."""
+    """Assembles one module."""
 
     def __init__(self, model: Model, k: Any, name: str) -> None:
         self.model, self.k, self.name = model, k, name
@@ -124,11 +124,11 @@ class _Printer:
 
     @property
     def choices(self) -> dict[str, tuple[str, ...]]:
-        """The names of each rule's choices."""
+        """Return the names of each rule's choices."""
         return {rule.__name__: tuple(self.functions.free_parameters(rule)) for rule in self.rules}
 
     def aliased(self) -> Iterator[tuple[str, str]]:
-        """The guarantees that are called otherwise than their functions, with these."""
+        """Yield the guarantees whose names differ from their functions', with these functions."""
         for guarantee in self.guarantees:
             operator = self.globals.operator(guarantee.check)
             if guarantee.name == operator:
@@ -138,21 +138,21 @@ class _Printer:
             yield guarantee.name, operator
 
     def module(self, *, levels: bool) -> str:
-        """The whole text."""
-        self.body(levels=levels)  # the names declared by all of it are known from here on, so
-        body = self.body(levels=levels)  # that no operator binds one of them
+        """Return the whole text."""
+        self.body(levels=levels)  # the first printing declares all names, so
+        body = self.body(levels=levels)  # no operator of the second binds one of them
         title = f" MODULE {self.name} ".center(RULER, "-")
         return "\n\n".join((title, *self.opening(), *body, "=" * RULER)) + "\n"
 
     def body(self, *, levels: bool) -> list[str]:
-        """All but what its text needs to be declared."""
+        """Return everything except the declarations that its text needs."""
         body = [*self.by_module(), heading("The system"), self.start(), self.steps()]
         if self.aliases:
             body.append("\n".join(f"{name} == {check}" for name, check in self.aliases.items()))
         return [*body, LEVEL_COUNTER] if levels else body
 
     def opening(self) -> Iterator[str]:
-        """What is declared before the operators."""
+        """Yield the declarations before the operators."""
         yield comment(
             f"Printed from the Python text of the model; the variant is {self.k.variant.name}.\n"
             "A tuple is a sequence, a map a function whose domain begins at 0, a set a set."
@@ -166,7 +166,7 @@ class _Printer:
             yield "\n".join(HELPERS[name] for name in with_needs(self.globals.helpers))
 
     def by_module(self) -> Iterator[str]:
-        """The constants and operators, each module of the model under a heading of its own."""
+        """Yield the constants and operators, with a heading for each module of the model."""
         operators = [(module_of(f), self.functions.operators(f)) for f in self.functions.order]
         for module in self.model.modules:
             texts = [text for home, text in operators if home == module]
@@ -178,7 +178,7 @@ class _Printer:
             yield from filter(None, (constants, *texts))
 
     def start(self) -> str:
-        """The first world, as a value."""
+        """Return the initial world, as a value."""
         first = self.globals.value(self.model.scopes.initial(self.k)).text
         return (
             "Init ==\n    "
@@ -187,14 +187,14 @@ class _Printer:
         )
 
     def steps(self) -> str:
-        """Every event that can happen."""
+        """Return every event that can happen."""
         lines = [hang("    \\/ ", self.step(rule)) for rule in self.rules]
         return "\n".join(
             ("Next ==", *lines, "\nSpec == Init /\\ [][Next]_<<world, event>>\n\nview == world")
         )
 
     def step(self, rule: FunctionType) -> str:
-        """One rule with any of its choices."""
+        """Return one rule with any of its choices."""
         _, spelled = self.functions.opened_scope(rule)
         name = self.globals.operator(rule)
         if not spelled:
@@ -209,12 +209,13 @@ class _Printer:
         return prefixed(f"\\E {', '.join(domains)} :", f"{name}({', '.join(spelled)})")
 
     def domain(self, hint: Any, note: ast.expr | None) -> str:
-        """The set that a choice is made from, by the name that its type has in the text."""
+        """Return the set that a choice is made from, under the name that its type has in the
+        text."""
         text = self.range_text(hint)
         return self.globals.named_range(note.id, text) if isinstance(note, ast.Name) else text
 
     def range_text(self, hint: Any) -> str:
-        """The set of all values of a type that a choice may have."""
+        """Return the set of all values that a choice of a type may have."""
         if hint is bool:
             return "BOOLEAN"
         if isinstance(hint, type) and issubclass(hint, IntEnum):
@@ -225,7 +226,7 @@ class _Printer:
         return f"{self.size(mark.lo)}..{self.size(mark.hi)}"
 
     def size(self, bound: int | str) -> str:
-        """A bound of a type."""
+        """Return a bound of a type."""
         if isinstance(bound, str):
             return self.globals.configuration_value(self.k.bounds, bound).text
         return inside(self.globals.value(bound), Level.ATOM)

@@ -1,7 +1,7 @@
-"""Comprehensions of the model as TLA+: quantifiers, sequences and functions.
+"""Prints comprehensions of the model as TLA+: quantifiers, sequences and functions.
 
-`all` and `any` become quantifiers over the set of what is run over, `tuple` becomes `Mapped` and
-`SelectSeq` over the sequence of it, and a `Map` of all its keys becomes a function.
+`all` and `any` become quantifiers over the set of the elements. `tuple` becomes `Mapped` and
+`SelectSeq` over the sequence of the elements, and a `Map` of all its keys becomes a function.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from proofs.export.tla_types import element_of, kind_of, tuple_of
 
 @dataclass(frozen=True, slots=True)
 class GeneratorSource:
-    """What a generator runs over.
+    """The elements that a generator runs over.
 
-    Its first name runs over the set `values`, or in order over the sequence `sequence`; `second`
-    is what the other name of a pair stands for, given how the first is spelled. `of_map` is the
-    map whose values the first name takes; `total` says that the set is 0, 1, ... up to an end.
+    Its first name runs over the set `values`, or in order over the sequence `sequence`. `second` is
+    the meaning of the other name of a pair, given the spelling of the first. `of_map` is the map
+    whose values the first name takes; `total` says that the set is 0, 1, ... up to an end.
     """
 
     names: tuple[str, ...]
@@ -46,7 +46,7 @@ class GeneratorSource:
 
 
 class Comprehensions(Expressions):
-    """Prints expressions, comprehensions among them."""
+    """Prints expressions, including comprehensions."""
 
     def __init__(self, declared: Globals) -> None:
         super().__init__(declared)
@@ -61,14 +61,15 @@ class Comprehensions(Expressions):
         }
 
     def generator(self, node: ast.Call, scope: NameScope) -> ast.GeneratorExp:
-        """The one comprehension that a call is given."""
+        """Return the one comprehension that is the argument of a call."""
         inner = node.args[0] if len(node.args) == 1 else None
         if not isinstance(inner, ast.GeneratorExp) or len(inner.generators) != 1:
             raise self.fail(node, scope, "write one comprehension with one generator here")
         return inner
 
     def source(self, clause: ast.comprehension, scope: NameScope) -> GeneratorSource:
-        """What a generator runs over: a tuple, enumerate, range, or a map's items or values."""
+        """Return what a generator runs over: a tuple, enumerate, range, or a map's items or
+        values."""
         target = clause.target.elts if isinstance(clause.target, ast.Tuple) else [clause.target]
         names = tuple(t.id for t in target if isinstance(t, ast.Name))
         over = clause.iter
@@ -92,13 +93,13 @@ class Comprehensions(Expressions):
         return GeneratorSource(names, (element_of(term.hint),), self.range_of(term).text, term.text)
 
     def numbers(self, names: tuple[str, ...], count: Term) -> GeneratorSource:
-        """`range(count)`."""
+        """Return the elements of `range(count)`."""
         last = f"0..({inside(count, Level.ATOM)} - 1)"
         indices = self.globals.helper("Indices", [count.text]).text
         return GeneratorSource(names, (int,), last, indices, total=True)
 
     def enumerated(self, names: tuple[str, ...], xs: Term) -> GeneratorSource:
-        """`enumerate(xs)`."""
+        """Return the elements of `enumerate(xs)`."""
         base = self.numbers(names, applied("Len", [xs.text]))
         owner = inside(xs, Level.ATOM)
         hints = (int, element_of(xs.hint))
@@ -107,7 +108,7 @@ class Comprehensions(Expressions):
         )
 
     def items(self, names: tuple[str, ...], mapping: Term) -> GeneratorSource:
-        """`mapping.items()`."""
+        """Return the elements of `mapping.items()`."""
         keys = f"DOMAIN {inside(mapping, Level.ATOM)}"
         indices = self.globals.helper("Indices", [f"Cardinality({keys})"]).text
         owner = inside(mapping, Level.ATOM)
@@ -117,7 +118,7 @@ class Comprehensions(Expressions):
         )
 
     def map_values_source(self, names: tuple[str, ...], mapping: Term) -> GeneratorSource:
-        """`mapping.values()`."""
+        """Return the elements of `mapping.values()`."""
         values = self.globals.helper("Values", [mapping.text]).text
         hint = element_of(mapping.hint)
         return GeneratorSource(
@@ -127,7 +128,8 @@ class Comprehensions(Expressions):
     def opened(
         self, source: GeneratorSource, scope: NameScope
     ) -> tuple[str, NameScope, Callable[..., Term]]:
-        """The first name's spelling, the scope inside, and how the second name is defined there."""
+        """Return the first name's spelling, the scope inside, and how the second name is defined
+        there."""
         inner, first = scope.bind(self.names, source.names[0], source.hints[0])
         if source.second is None:
             return first, inner, lambda body, *_used: body
@@ -141,7 +143,7 @@ class Comprehensions(Expressions):
         return first, inner, define
 
     def filters(self, clause: ast.comprehension, inner: NameScope) -> list[Term]:
-        """The conditions of a comprehension."""
+        """Return the conditions of a comprehension."""
         return [self.sometimes(test, inner) for test in clause.ifs]
 
     def _quantified(self, node: ast.Call, scope: NameScope) -> Term:
@@ -160,7 +162,7 @@ class Comprehensions(Expressions):
         return Term(prefixed(f"{sign} {first} \\in {source.values} :", body.text), Level.OPEN, bool)
 
     def _collected(self, node: ast.Call, scope: NameScope) -> Term:
-        """The sequence of what a comprehension gives."""
+        """Return the sequence of a comprehension's elements."""
         generator = self.generator(node, scope)
         clause = generator.generators[0]
         source = self.source(clause, scope)
@@ -189,7 +191,8 @@ class Comprehensions(Expressions):
         return self.globals.helper(helper, [self.text(a, scope) for a in node.args], int)
 
     def _map(self, node: ast.Call, scope: NameScope) -> Term:
-        """`Map(tuple(...))`: over a map's keys the function itself, else from the sequence."""
+        """Print `Map(tuple(...))`: over a map's keys the function itself, else from the
+        sequence."""
         argument = node.args[0]
         if isinstance(argument, ast.Call) and len(argument.args) == 1:
             generator = argument.args[0]
@@ -204,7 +207,7 @@ class Comprehensions(Expressions):
     def function(
         self, node: ast.Call, generator: ast.GeneratorExp, source: GeneratorSource, scope: NameScope
     ) -> Term:
-        """A map given by what it holds for each key, or for each value of another map."""
+        """Return a map given by its value for each key, or for each value of another map."""
         first, inner, define = self.opened(source, scope)
         body = define(self.sometimes(generator.elt, inner), generator.elt)
         hint = self.map_of(node, scope, body.hint)

@@ -1,7 +1,7 @@
-"""Expressions of the model as TLA+ terms.
+"""Prints expressions of the model as TLA+ terms.
 
-Every expression is printed where it stands, with the names that it has. Types are followed only
-as far as the text depends on them: `xs[i]` is `xs[i + 1]` of a tuple and `xs[i]` of a map.
+Every expression is printed where it stands, with its own names. Types are tracked only as far as
+the text depends on them: `xs[i]` is `xs[i + 1]` for a tuple and `xs[i]` for a map.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ExportError(LiftError):
 
 
 class Expressions(ABC):
-    """Prints expressions. `guarded` tells which functions ask for something before they work."""
+    """Prints expressions. `guarded` tells which functions require something."""
 
     def __init__(self, declared: Globals) -> None:
         self.globals = declared
@@ -78,14 +78,15 @@ class Expressions(ABC):
     # Places and meanings
 
     def fail(self, node: ast.AST, scope: NameScope, problem: str) -> ExportError:
-        """An error at a place."""
+        """Return an error at a place."""
         line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0) + 1
         file = self.globals.model.files[module_of(scope.function)]
         name = scope.function.__name__
         return ExportError(f"{file}:{line}:{column}: in {name}: {problem}: {ast.unparse(node)}")
 
     def meaning(self, node: ast.expr, scope: NameScope) -> Any:
-        """A term; or a function, class, module or part of the configuration as the object it is."""
+        """Return a term; or a function, class, module or part of the configuration as the object
+        itself."""
         if isinstance(node, ast.Name):
             found = scope.meaning(node.id)
             if found is None:
@@ -96,7 +97,8 @@ class Expressions(ABC):
         return self.term(node, scope)
 
     def object_or_constant(self, node: ast.expr, scope: NameScope, name: str, found: Any) -> Any:
-        """A constant of the model by its name; what is no value of the language stays itself."""
+        """Return a constant of the model by its name; an object that is no value of the language
+        stays itself."""
         if isinstance(found, (Term, ModuleType)) or callable(found):
             return found
         if self.globals.configuration_of(type(found)) is not None:
@@ -107,7 +109,7 @@ class Expressions(ABC):
             raise self.fail(node, scope, f"{error}; use an int, an enum or a record") from error
 
     def attribute(self, node: ast.Attribute, scope: NameScope) -> Any:
-        """`owner.name`: of a record, a module, an enum, a class or the configuration."""
+        """Print `owner.name`: of a record, a module, an enum, a class or the configuration."""
         owner = self.meaning(node.value, scope)
         if isinstance(owner, Term):
             return self.field(node, owner, scope)
@@ -121,7 +123,7 @@ class Expressions(ABC):
         return self.object_or_constant(node, scope, node.attr, found)
 
     def configuration(self, node: ast.Attribute, owner: Any, scope: NameScope) -> Any:
-        """A part of the configuration, or one of its numbers."""
+        """Return a part of the configuration, or one of its numbers."""
         found = getattr(owner, node.attr)
         if self.globals.configuration_of(type(found)) is not None:
             return found
@@ -131,7 +133,7 @@ class Expressions(ABC):
             raise self.fail(node, scope, f"{error}; use an int, a bool or an enum") from error
 
     def field(self, node: ast.Attribute, owner: Term, scope: NameScope) -> Term:
-        """A field of a record."""
+        """Print a field of a record."""
         try:
             hint = field_type(owner.hint, node.attr) if kind_of(owner.hint) == "record" else None
         except KeyError:
@@ -141,7 +143,7 @@ class Expressions(ABC):
     # Expressions by form
 
     def term(self, node: ast.expr, scope: NameScope) -> Term:
-        """An expression."""
+        """Print an expression."""
         if isinstance(node, (ast.Name, ast.Attribute)):
             found = self.meaning(node, scope)
             if isinstance(found, Term):
@@ -154,18 +156,19 @@ class Expressions(ABC):
         return term
 
     def text(self, node: ast.expr, scope: NameScope) -> str:
-        """An expression where nothing around it can take it apart."""
+        """Print an expression at a place that needs no parentheses."""
         return self.term(node, scope).text
 
     def condition(self, node: ast.expr, scope: NameScope) -> Term:
-        """An expression that must be a bool."""
+        """Print an expression that must be a bool."""
         term = self.term(node, scope)
         if kind_of(term.hint) not in ("bool", "open"):
             raise self.fail(node, scope, "a condition must be a bool; compare it with something")
         return term
 
     def sometimes(self, node: ast.expr, scope: NameScope) -> Term:
-        """An expression that may not be reached, so nothing in it may be asked for beforehand."""
+        """Print an expression that may not be reached, so no requirement inside it may be hoisted
+        out of it."""
         outer, self.guards = self.guards, None
         try:
             return self.term(node, scope)
@@ -213,7 +216,7 @@ class Expressions(ABC):
     def comparison(
         self, node: ast.Compare, operator: ast.cmpop, left: Term, right: Term, scope: NameScope
     ) -> Term:
-        """One comparison."""
+        """Print one comparison."""
         if isinstance(operator, (ast.In, ast.NotIn)):
             sign = "\\in" if isinstance(operator, ast.In) else "\\notin"
             is_tuple = kind_of(right.hint) == "tuple"
@@ -237,12 +240,12 @@ class Expressions(ABC):
         return joined
 
     def concatenated(self, left: Term, right: Term) -> Term:
-        """Two sequences as one."""
+        """Print two sequences as one."""
         text = infix(inside(left, Level.ATOM), "\\o", inside(right, Level.ATOM))
         return Term(text, Level.SUM, right.hint)
 
     def appended(self, sequence: Term | None, last: Term) -> Term:
-        """One more element."""
+        """Print a sequence with one more element."""
         if sequence is None:
             return Term(delimited("<<", [last.text], ">>"), hint=tuple_of(last.hint))
         return applied("Append", [sequence.text, last.text], tuple_of(last.hint))
@@ -265,7 +268,7 @@ class Expressions(ABC):
         return Term(f"{inside(owner, Level.ATOM)}[{place}]", hint=element_of(owner.hint))
 
     def position(self, index: ast.expr, owner: Term, scope: NameScope) -> str:
-        """Where an element of a tuple stands in its sequence, which begins at 1."""
+        """Print the position of a tuple's element in its sequence, which begins at 1."""
         number = literal(index)
         if number is None:
             return infix(inside(self.term(index, scope), Level.SUM), "+", "1")
@@ -275,7 +278,7 @@ class Expressions(ABC):
         return length if number == -1 else f"{length} - {-number - 1}"
 
     def slice(self, node: ast.Subscript, part: ast.Slice, owner: Term, scope: NameScope) -> Term:
-        """`xs[:k]`, `xs[k:]` and `xs[-k:]`."""
+        """Print `xs[:k]`, `xs[k:]` and `xs[-k:]`."""
         if part.step is not None or (part.lower is None) == (part.upper is None):
             raise self.fail(node, scope, "a slice has one end; write xs[:k], xs[k:] or xs[-k:]")
         end = part.upper if part.lower is None else part.lower
@@ -288,7 +291,7 @@ class Expressions(ABC):
         return self.cut("Take" if part.lower is None else "Drop", owner, end, scope)
 
     def cut(self, helper: str, owner: Term, count: ast.expr, scope: NameScope) -> Term:
-        """A part of a sequence."""
+        """Print a part of a sequence."""
         return self.globals.helper(helper, [owner.text, self.text(count, scope)], owner.hint)
 
     # Calls
@@ -315,8 +318,8 @@ class Expressions(ABC):
     def call(
         self, node: ast.Call, function: FunctionType, arguments: Sequence[Any], scope: NameScope
     ) -> Term:
-        """A function of the model applied. Parts of the configuration are not passed: they are
-        global."""
+        """Print the application of a function of the model. Parts of the configuration are not
+        passed, because they are global."""
         texts = [a.text for a in arguments if isinstance(a, Term)]
         hint = typing.get_type_hints(function, include_extras=True).get("return")
         name = self.globals.operator(function)
@@ -333,10 +336,10 @@ class Expressions(ABC):
 
     @abstractmethod
     def enabled_name(self, function: FunctionType) -> str:
-        """The operator that says what a function requires."""
+        """Return the operator that says what a function requires."""
 
     def operator_of(self, node: ast.expr, scope: NameScope) -> tuple[str, Any]:
-        """A function given as an argument: its operator and the type of its results."""
+        """Return a function that is an argument: its operator and the type of its results."""
         function = self.meaning(node, scope)
         if not isinstance(function, FunctionType) or self.guarded(function):
             raise self.fail(node, scope, "name a function of the model that requires nothing")
@@ -344,7 +347,7 @@ class Expressions(ABC):
         return self.globals.operator(function), hint
 
     def record(self, node: ast.Call, cls: type, scope: NameScope) -> Term:
-        """A record made of its fields."""
+        """Print a record made of its fields."""
         names = [f.name for f in fields(cls)]
         given = dict(zip(names, node.args, strict=False))
         given.update({kw.arg: kw.value for kw in node.keywords if kw.arg})
@@ -354,7 +357,7 @@ class Expressions(ABC):
         return Term(delimited("[", items, "]"), hint=cls)
 
     def method(self, node: ast.Call, name: str, owner: Term, scope: NameScope) -> Term:
-        """A method of a map or of a set."""
+        """Print a method of a map or of a set."""
         arguments = [self.term(a, scope) for a in node.args]
         left = inside(owner, Level.ATOM)
         if name == "put":
@@ -375,7 +378,7 @@ class Expressions(ABC):
     # Words of the language and of Python
 
     def range_of(self, term: Term) -> Term:
-        """The set of what is in a sequence or in a map."""
+        """Return the set of the elements of a sequence or a map."""
         return self.globals.helper("Range", [term.text])
 
     def _len(self, node: ast.Call, scope: NameScope) -> Term:
@@ -392,7 +395,7 @@ class Expressions(ABC):
         return self.globals.helper("Filled", [size.text, value.text], hint)
 
     def map_of(self, node: ast.Call, scope: NameScope, hint: Any) -> Any:
-        """The type of maps to such values."""
+        """Return the type of maps to such values."""
         return language.Map[int, hint] if hint is not None else language.Map
 
     def _span(self, node: ast.Call, scope: NameScope) -> Term:
@@ -405,7 +408,8 @@ class Expressions(ABC):
         return self.globals.helper("FoldSeq", [step, items, start], hint)
 
     def _spend(self, node: ast.Call, scope: NameScope) -> Term:
-        """`model.faults.spend`: a demand and a count for each fault that the cost names."""
+        """Print `model.faults.spend`: a requirement and a count for each fault that the cost
+        names."""
         k, world, cost = node.args
         if not isinstance(cost, ast.Call) or self.guards is None:
             raise self.fail(node, scope, "write spend(k, w, Faults(...)) outside of conditions")
@@ -438,28 +442,28 @@ class FaultText:
 
     @property
     def happened(self) -> str:
-        """How often it has happened."""
+        """The text for how often the fault has happened."""
         return f"{self.world}.faults.{self.fault}"
 
     @property
     def allowed(self) -> str:
-        """The scope lets it happen once more."""
+        """The text for whether the scope allows it once more."""
         left = f"{self.happened} < {self.k}.budgets.{self.fault}"
         return f"{self.k}.bounds.faults.{self.fault} > 0 and {left}"
 
 
 def parsed(text: str) -> ast.expr:
-    """An expression."""
+    """Parse an expression."""
     return ast.parse(text, mode="eval").body
 
 
 def is_sum(node: ast.expr) -> bool:
-    """Whether this is a sum or a difference; of these TLA+ needs no parentheses on the left."""
+    """Whether this is a sum or a difference, which needs no parentheses on the left in TLA+."""
     return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub))
 
 
 def literal(node: ast.expr) -> int | None:
-    """The number that an int literal, perhaps with a sign, stands for; None if it is not one."""
+    """Return the number of an int literal, perhaps with a sign; None for another expression."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         positive = literal(node.operand)
         return None if positive is None else -positive

@@ -1,10 +1,10 @@
-"""Functions of the model as TLA+ operators.
+"""Prints functions of the model as TLA+ operators.
 
 Theory of operation. A body is read as a `Block`: definitions and demands (`require`,
-`within_scope`, and what called functions demand), then a result or a choice between two blocks.
-An ordinary function prints as its value, and one that demands something also as `NAME_enabled`,
-its demands; a rule of the world prints as an action, its demands before the world it leads to.
-Definitions gather in one LET, since TLC computes them only where they are used.
+`within_scope`, and the demands of called functions), then a result or a choice between two blocks.
+An ordinary function prints as its value, and one with demands also as `NAME_enabled`, its demands.
+A rule of the world prints as an action: its demands, then the world it leads to. Definitions are
+collected in one LET, because TLC computes them only where they are used.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Block:
 
 
 class Functions(Comprehensions):
-    """Prints functions: ordinary ones, rules of the world, and sentences about the world."""
+    """Prints functions: ordinary ones, rules of the world, and guarantees and witnesses."""
 
     def __init__(
         self,
@@ -81,20 +81,20 @@ class Functions(Comprehensions):
         return tuple(self._order)
 
     def is_root(self, function: FunctionType) -> bool:
-        """Whether the function is about the world as it is: a rule, or a guarantee."""
+        """Whether the function is about the current world: a rule, or a guarantee."""
         return key_of(function) in self.rules | self.sentences
 
-    # Who calls whom
+    # Calls between functions
 
     def tree(self, function: FunctionType) -> ast.FunctionDef:
-        """The syntax tree of a function of the model."""
+        """Return the syntax tree of a function of the model."""
         tree = self.globals.model.tree_of(function)
         if tree is None:
             raise ExportError(f"{function.__name__} is no function of the model; define it there")
         return tree
 
     def _gather(self, roots: Sequence[FunctionType]) -> None:
-        """Put all that the roots use into an order in which it can be declared."""
+        """Put everything that the roots use into an order in which it can be declared."""
         found: dict[str, FunctionType] = {}
         waiting: list[FunctionType] = list(roots)
         while waiting:
@@ -110,7 +110,7 @@ class Functions(Comprehensions):
             self._visit(function, begun)
 
     def _visit(self, function: FunctionType, begun: set[str]) -> None:
-        """Callees first. Raises ExportError if a function calls itself."""
+        """Visit callees first. Raises ExportError if a function calls itself."""
         if function in self._order:
             return
         if key_of(function) in begun:
@@ -123,7 +123,7 @@ class Functions(Comprehensions):
         self._order.append(function)
 
     def _callees(self, function: FunctionType) -> list[FunctionType]:
-        """The functions of the model that a function names, words of the language apart."""
+        """Return the functions of the model that a function names, except words of the language."""
         named = (self._object(node, function) for node in self._global_names(function))
         return [
             f
@@ -134,7 +134,7 @@ class Functions(Comprehensions):
         ]
 
     def _global_names(self, function: FunctionType) -> Iterator[ast.Name | ast.Attribute]:
-        """Names, and names within modules, that are not bound in the function itself."""
+        """Yield names, and names within modules, that are not bound in the function itself."""
         tree = self.tree(function)
         bound = {a.arg for a in tree.args.args}
         for statement in tree.body:
@@ -149,7 +149,7 @@ class Functions(Comprehensions):
                     yield node
 
     def _object(self, node: ast.Name | ast.Attribute, function: FunctionType) -> Any:
-        """What a global name, or a name of a module, stands for; None if it is nothing of these."""
+        """Return the object of a global name, or of a name of a module; None if there is none."""
         if isinstance(node, ast.Name):
             return function.__globals__.get(node.id)
         assert isinstance(node.value, ast.Name)
@@ -168,13 +168,14 @@ class Functions(Comprehensions):
         return self._guarded[key]
 
     def enabled_name(self, function: FunctionType) -> str:
-        """The operator that says what a function demands."""
+        """Return the operator that says what a function demands."""
         return self._enabled[key_of(function)]
 
     def call(
         self, node: ast.Call, function: FunctionType, arguments: Sequence[Any], scope: NameScope
     ) -> Term:
-        """A function applied; a sentence about the world as it is takes no world."""
+        """Print the application of a function; guarantees and witnesses do not take the world as an
+        argument."""
         if function not in self._order:
             raise self.fail(node, scope, "a local name hides this function; rename the local one")
         if not self.is_root(function):
@@ -189,12 +190,12 @@ class Functions(Comprehensions):
     # Bodies
 
     def parameters(self, function: FunctionType) -> dict[str, Any]:
-        """The parameters with their types."""
+        """Return the parameters with their types."""
         hints = typing.get_type_hints(function, include_extras=True)
         return {a.arg: hints[a.arg] for a in self.tree(function).args.args}
 
     def free_parameters(self, function: FunctionType) -> dict[str, Any]:
-        """The parameters that an operator has: no configuration, and of a root no world."""
+        """Return the parameters that an operator has: no configuration, and for a root no world."""
         world = self.globals.model.modules["world"].World
         return {
             name: hint
@@ -204,15 +205,16 @@ class Functions(Comprehensions):
         }
 
     def part_of_configuration(self, hint: Any) -> Any:
-        """The part of the configuration that a parameter of this type stands for. A type of the
-        world's fields stands for none, though bounds count faults in the same class."""
+        """Return the part of the configuration that a parameter of this type stands for. None for a
+        type of the world's fields, although bounds count faults in the same class."""
         world = self.globals.model.modules["world"].World
         of_world = {key_of(h) for h in typing.get_type_hints(world).values() if isinstance(h, type)}
         is_of_world = isinstance(hint, type) and key_of(hint) in of_world
         return None if is_of_world else self.globals.configuration_of(hint)
 
     def opened_scope(self, function: FunctionType) -> tuple[NameScope, list[str]]:
-        """The scope of a function's body, and its operator's parameters as they are spelled."""
+        """Return the scope of a function's body, and its operator's parameters as they are
+        spelled."""
         scope = NameScope(function, {}, frozenset())
         free = self.free_parameters(function)
         spelled = []
@@ -228,7 +230,7 @@ class Functions(Comprehensions):
         return scope, spelled
 
     def block(self, statements: Sequence[ast.stmt], scope: NameScope) -> Block:
-        """A body, read from its first statement to its result."""
+        """Read a body from its first statement to its result."""
         definitions: list[Definition] = []
         demands: list[Term] = []
         self.guards = demands
@@ -254,7 +256,7 @@ class Functions(Comprehensions):
     def assigned(
         self, statement: ast.Assign, scope: NameScope, definitions: list[Definition]
     ) -> NameScope:
-        """One name, given its value."""
+        """Bind one name to its value."""
         target = statement.targets[0]
         if len(statement.targets) != 1 or not isinstance(target, ast.Name):
             raise self.fail(statement, scope, "assign one name at a time")
@@ -266,7 +268,7 @@ class Functions(Comprehensions):
         return scope
 
     def demanded(self, statement: ast.stmt, scope: NameScope) -> list[Term]:
-        """What `require` and `within_scope` ask for; a docstring asks for nothing."""
+        """Return the demands of `require` and `within_scope`; a docstring has none."""
         expression = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
             return []
@@ -281,7 +283,7 @@ class Functions(Comprehensions):
     # Operators
 
     def operators(self, function: FunctionType) -> str:
-        """The operator or operators of one function, with its docstring."""
+        """Return the operator or operators of one function, with its docstring."""
         scope, spelled = self.opened_scope(function)
         if key_of(function) in self.sentences and self.guarded(function):
             raise self.fail(
@@ -302,12 +304,12 @@ class Functions(Comprehensions):
 
 
 def defined(name: str, parameters: Sequence[str], body: Term) -> str:
-    """The definition of an operator."""
+    """Return the definition of an operator."""
     return prefixed(f"{applied(name, parameters).text} ==", body.text)
 
 
 def used(definitions: Sequence[Definition], text: str) -> list[Definition]:
-    """The definitions that a text needs, with those that they need."""
+    """Return the definitions that a text needs, with those that they need."""
     kept: list[Definition] = []
     for definition in reversed(definitions):
         if re.search(rf"(?<![\w.]){re.escape(definition.name)}\b(?! \|->)", text):
@@ -317,12 +319,12 @@ def used(definitions: Sequence[Definition], text: str) -> list[Definition]:
 
 
 def within(block: Block, body: Term) -> Term:
-    """The body behind those definitions of the block that it needs."""
+    """Return the body inside those definitions of the block that it needs."""
     return let(used(block.definitions, body.text), body)
 
 
 def value_of(block: Block) -> Term:
-    """What a block returns."""
+    """Return the value that a block returns."""
     if block.result is not None:
         return within(block, block.result)
     assert block.condition is not None
@@ -331,7 +333,7 @@ def value_of(block: Block) -> Term:
 
 
 def demands_of(block: Block) -> Term:
-    """What a block demands."""
+    """Return the demands of a block."""
     demands = list(block.demands)
     if block.condition is not None:
         then, otherwise = (demands_of(branch) for branch in block.branches)
@@ -341,7 +343,7 @@ def demands_of(block: Block) -> Term:
 
 
 def step_of(block: Block) -> Term:
-    """What a block demands, and the world that it leads to."""
+    """Return the demands of a block, and the world that it leads to."""
     if block.result is not None:
         last = Term(hang(f"{WORLD}' = ", block.result.text), hint=bool)
     else:
@@ -352,7 +354,7 @@ def step_of(block: Block) -> Term:
 
 
 def action(block: Block, event: str) -> Term:
-    """The step of a rule, and what it is called in a trace."""
+    """Return the step of a rule, and its label in a trace."""
     happened = Term(f"event' = {event}", hint=bool)
     if block.result is None:
         return bulleted("/\\", [step_of(block), happened])

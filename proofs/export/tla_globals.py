@@ -1,7 +1,8 @@
-"""What an exported module declares beside its operators: helpers, configuration, enums, constants.
+"""The declarations of an exported module besides its operators: helpers, configuration, enums,
+constants.
 
-Everything is declared because some text uses it; nothing else is. The configurations are found by
-walking the configuration's own data classes, and no name of the model is known here.
+Only what some text uses is declared. The configurations are found by walking the configuration's
+own data classes; this module knows no name of the model.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from proofs.lift.source import Model
 
 
 class Globals:
-    """The names of one module and what stands behind those that are used."""
+    """The names of one module, with the objects behind those that are used."""
 
     def __init__(self, model: Model, k: Any) -> None:
         self.model = model
@@ -34,24 +35,25 @@ class Globals:
     # Declaring
 
     def operator(self, function: FunctionType) -> str:
-        """The name of a function's operator."""
+        """Return the name of a function's operator."""
         key, name = key_of(function), function.__name__
         if key not in self._operators:
             self._operators[key] = self.names.claim(name, f"{module_of(function)}_{name}")
         return self._operators[key]
 
     def helper(self, name: str, arguments: Sequence[str], hint: Any = None) -> Term:
-        """A helper applied."""
+        """Return the application of a helper."""
         self.helpers.add(name)
         return applied(name, arguments, hint)
 
     def configuration_of(self, hint: Any) -> Any:
-        """The part of the configuration that has this type; None if it is no such type."""
+        """Return the part of the configuration that has this type; None if there is none."""
         cls = typing.get_origin(hint) or hint
         return self._configurations.get(key_of(cls)) if isinstance(cls, type) else None
 
     def configuration_value(self, owner: Any, attribute: str) -> Term:
-        """A number of the configuration: `layout_records`. Raises ValueError if it is none."""
+        """Return a number of the configuration: `layout_records`. Raises ValueError if it is not a
+        value."""
         value = getattr(owner, attribute)
         wish = f"{type(owner).__name__.lower()}_{attribute}"
         if wish not in self._configuration_values:
@@ -60,7 +62,7 @@ class Globals:
         return Term(self._configuration_values[wish][0], hint=type(value))
 
     def member(self, member: IntEnum) -> Term:
-        """A member of an enum."""
+        """Return a member of an enum."""
         cls = type(member)
         if key_of(cls) not in self._enums:
             names = {m.name: self.names.claim(f"{cls.__name__}_{m.name}") for m in cls}
@@ -68,7 +70,8 @@ class Globals:
         return Term(self._enums[key_of(cls)][1][member.name], hint=cls)
 
     def constant(self, name: str, value: Any) -> Term:
-        """A constant of some module of the model. Raises ValueError if it is no value there."""
+        """Return a constant of some module of the model. Raises ValueError if it is no value of a
+        module."""
         homes = (
             m for m in self.model.modules if vars(self.model.modules[m]).get(name, self) is value
         )
@@ -83,7 +86,7 @@ class Globals:
         return Term(printed, hint=term.hint)
 
     def named_range(self, name: str, text: str) -> str:
-        """A set that choices are made from, under the name that the model gives it."""
+        """Return a set that choices are made from, under the name that the model gives it."""
         if name not in self._ranges:
             self._ranges[name] = (self.names.claim(name), text)
         printed, known = self._ranges[name]
@@ -92,7 +95,7 @@ class Globals:
     # Values
 
     def value(self, value: Any) -> Term:
-        """A value of the running model as a term. Raises ValueError if it is none."""
+        """Return a value of the running model as a term. Raises ValueError if it is none."""
         if isinstance(value, IntEnum):
             return self.member(value)
         if isinstance(value, bool):
@@ -124,7 +127,7 @@ class Globals:
     # Printing
 
     def declarations(self) -> Iterator[str]:
-        """The configuration, the enums and the named sets, each a line or a few."""
+        """Yield the configuration, the enums and the named sets, each as a line or a few."""
         for cls, members in self._enums.values():
             note = comment(f"{cls.__name__}: {(cls.__doc__ or '').strip()}")
             yield "\n".join((note, *(f"{members[m.name]} == {m.value}" for m in cls)))
@@ -135,23 +138,23 @@ class Globals:
             yield "\n".join(f"{name} == {text}" for name, text in self._ranges.values())
 
     def constants(self, module: str) -> str:
-        """The constants of one module of the model."""
+        """Return the constants of one module of the model."""
         rows = self._constants.get(module, {}).values()
         return "\n".join(hang(f"{name} == ", term.text) for name, term in rows)
 
 
 def key_of(thing: Any) -> str:
-    """Module and name of a function or class. A patched model has others of the same key."""
+    """Return module and name of a function or class; a patched model's have the same key."""
     return f"{module_of(thing)}.{thing.__qualname__}"
 
 
 def module_of(function: Any) -> str:
-    """The short name of the module that a function or class belongs to."""
+    """Return the short name of the module that a function or class belongs to."""
     return str(function.__module__).rpartition(".")[2]
 
 
 def parts_of(configuration: Any) -> Iterator[Any]:
-    """A configuration and all the data classes within it."""
+    """Yield a configuration and all the data classes within it."""
     yield configuration
     for field in fields(configuration):
         value = getattr(configuration, field.name)
@@ -161,14 +164,14 @@ def parts_of(configuration: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True)
 class NameScope:
-    """What the names in some text mean: those bound there, else those of its module."""
+    """The meaning of names in some text: those bound there, else those of its module."""
 
     function: FunctionType
     bound: dict[str, Any]
     taken: frozenset[str]
 
     def meaning(self, name: str) -> Any:
-        """A bound term or configuration, else an object of the module or of Python; None if
+        """Return a bound term or configuration, else an object of the module or of Python; None if
         unknown."""
         if name in self.bound:
             return self.bound[name]
@@ -180,11 +183,11 @@ class NameScope:
         return known.get(name)
 
     def bind(self, names: Names, wish: str, hint: Any) -> tuple[NameScope, str]:
-        """One more name bound, and how it is spelled."""
+        """Return the scope with one more bound name, and the name's spelling."""
         name = names.local(wish, self.taken)
         bound = {**self.bound, wish: Term(name, hint=hint)}
         return NameScope(self.function, bound, self.taken | {name}), name
 
     def alias(self, wish: str, value: Any) -> NameScope:
-        """One more name that stands for a part of the configuration."""
+        """Return the scope with one more name that stands for a part of the configuration."""
         return NameScope(self.function, {**self.bound, wish: value}, self.taken)

@@ -1,9 +1,9 @@
-"""How TLA+ text is laid out: precedence, line breaks, names, and the words it is written in.
+"""The layout of TLA+ text: precedence, line breaks, names, and the words it is written in.
 
-Three rules keep the text well formed. A term that does not bind as tightly as its place asks gets
-parentheses. A term that does not fit on a line is broken, and all its lines hang to the right of
-where it begins, since TLA+ ends a list of conjuncts at the first token left of its bullets. No
-name is ever declared again inside the scope of another declaration of it, which TLA+ forbids.
+Three rules keep the text well formed. A term that binds less tightly than its place requires gets
+parentheses. A term that does not fit on a line is broken, and all its lines are indented to where
+it begins, since TLA+ ends a list of conjuncts at the first token left of its bullets. No name is
+declared again inside the scope of another declaration of it, which TLA+ forbids.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ WIDTH = 70
 """A term up to this long, and without a line break, stays on one line."""
 
 DEEP = 12
-"""An opening up to this long has its arguments hang behind it; after a longer one they begin a
-line of their own."""
+"""The length of an opening up to which its arguments are indented behind it; after a longer one
+they begin on a new line."""
 
 
 class Level(IntEnum):
     """How tightly a term binds."""
 
     OPEN = 0
-    """Reaches as far as it can: IF, LET, quantifiers."""
+    """Extends as far as it can: IF, LET, quantifiers."""
     LOGIC = 1
     COMPARISON = 2
     SUM = 3
@@ -35,9 +35,10 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """TLA+ text, how tightly it binds, and the type of what it stands for (None: not known).
+    """TLA+ text, how tightly it binds, and the type of its value (None: not known).
 
-    Where the text is `changed_from` with some places replaced, `changes` has each with its value.
+    If the text is `changed_from` with some places replaced, `changes` has each place with its
+    value.
     """
 
     text: str
@@ -51,12 +52,12 @@ TRUE = Term("TRUE", hint=bool)
 
 
 def inside(term: Term, least: Level) -> str:
-    """The term's text where only a term that binds at least so tightly may stand."""
+    """Return the term's text for a place that requires a term to bind at least this tightly."""
     return term.text if term.level >= least else hang("(", term.text) + ")"
 
 
 def hang(prefix: str, text: str) -> str:
-    """`text` behind `prefix`, its further lines aligned with its first."""
+    """Return `text` after `prefix`, with its further lines aligned with its first."""
     return prefix + text.replace("\n", "\n" + " " * len(prefix))
 
 
@@ -66,7 +67,7 @@ def fits(text: str) -> bool:
 
 
 def delimited(opening: str, items: Sequence[str], closing: str) -> str:
-    """`opening item, item closing`, broken after commas when it is long."""
+    """Return `opening item, item closing`, broken after commas when it is long."""
     line = opening + ", ".join(items) + closing
     if fits(line) or not items:
         return line
@@ -76,13 +77,13 @@ def delimited(opening: str, items: Sequence[str], closing: str) -> str:
 
 
 def applied(operator: str, arguments: Sequence[str], hint: Any = None) -> Term:
-    """An operator applied, or its name alone if it takes nothing."""
+    """Return an operator applied, or its name alone if it takes nothing."""
     text = delimited(f"{operator}(", arguments, ")") if arguments else operator
     return Term(text, hint=hint)
 
 
 def infix(left: str, operator: str, right: str) -> str:
-    """`left operator right`."""
+    """Return `left operator right`."""
     line = f"{left} {operator} {right}"
     if fits(line) or "\n" not in left:
         return line if fits(line) else hang(f"{left} {operator} ", right)
@@ -90,18 +91,18 @@ def infix(left: str, operator: str, right: str) -> str:
 
 
 def compared(left: Term, operator: str, right: Term) -> Term:
-    """A comparison."""
+    """Return a comparison."""
     text = infix(inside(left, Level.SUM), operator, inside(right, Level.SUM))
     return Term(text, Level.COMPARISON, bool)
 
 
 def negated(term: Term) -> Term:
-    """`~term`."""
+    """Return `~term`."""
     return Term(hang("~", inside(term, Level.ATOM)), Level.COMPARISON, bool)
 
 
 def junction(operator: str, parts: Sequence[Term]) -> Term:
-    r"""A conjunction (`/\`) or disjunction (`\/`): on one line, or as a bulleted list."""
+    r"""Return a conjunction (`/\`) or disjunction (`\/`): on one line, or as a bulleted list."""
     if len(parts) == 1:
         return parts[0]
     line = f" {operator} ".join(inside(part, Level.COMPARISON) for part in parts)
@@ -109,7 +110,7 @@ def junction(operator: str, parts: Sequence[Term]) -> Term:
 
 
 def bulleted(operator: str, parts: Sequence[Term]) -> Term:
-    """A conjunction or disjunction as a list, whatever its length."""
+    """Return a conjunction or disjunction as a list, whatever its length."""
     items = []
     for part in parts:
         on_one_line = part.level == Level.LOGIC and "\n" not in part.text
@@ -118,13 +119,13 @@ def bulleted(operator: str, parts: Sequence[Term]) -> Term:
 
 
 def implication(condition: Term, consequence: Term) -> Term:
-    """`condition => consequence`."""
+    """Return `condition => consequence`."""
     left, right = inside(condition, Level.COMPARISON), inside(consequence, Level.COMPARISON)
     return Term(infix(left, "=>", right), Level.LOGIC, bool)
 
 
 def conditional(condition: Term, then: Term, otherwise: Term) -> Term:
-    """`IF condition THEN then ELSE otherwise`."""
+    """Return `IF condition THEN then ELSE otherwise`."""
     hint = then.hint if then.hint is not None else otherwise.hint
     line = f"IF {condition.text} THEN {then.text} ELSE {otherwise.text}"
     if not fits(line):
@@ -142,7 +143,7 @@ class Definition:
 
 
 def let(definitions: Sequence[Definition], body: Term) -> Term:
-    """`LET definitions IN body`."""
+    """Return `LET definitions IN body`."""
     if not definitions:
         return body
     lines = [hang(f"{d.name} == ", d.value.text) for d in definitions]
@@ -153,7 +154,8 @@ def let(definitions: Sequence[Definition], body: Term) -> Term:
 
 
 def changed(owner: Term, places: Iterable[tuple[str, Term]]) -> Term:
-    """`[owner EXCEPT !place = value, ...]`; a change within a place is one of a longer place."""
+    """Return `[owner EXCEPT !place = value, ...]`; a change within a place becomes one of a longer
+    place."""
     changes: list[tuple[str, str]] = []
     for place, value in places:
         if value.changes and value.changed_from == f"{owner.text}{place}":
@@ -169,18 +171,19 @@ def changed(owner: Term, places: Iterable[tuple[str, Term]]) -> Term:
 
 
 def prefixed(prefix: str, body: str) -> str:
-    """A quantifier, a function or a LAMBDA: its body behind it, or below it and indented."""
+    """Return a quantifier, a function or a LAMBDA with its body on the same line, or indented
+    below."""
     line = f"{prefix} {body}"
     return line if fits(line) else prefix + "\n" + textwrap.indent(body, "    ")
 
 
 def comment(text: str) -> str:
-    r"""`text` as comment lines."""
+    r"""Return `text` as comment lines."""
     return "\n".join(f"\\* {line}".rstrip() for line in text.splitlines())
 
 
 def heading(text: str) -> str:
-    """A line that begins a part of the module."""
+    """Return a line that begins a part of the module."""
     return f"\\* ---- {text} " + "-" * max(4, 90 - len(text))
 
 
@@ -207,7 +210,7 @@ HELPERS: dict[str, str] = {
     "MapOf": "MapOf(s) == [i \\in 0..(Len(s) - 1) |-> s[i + 1]]",
 }
 """The words of the model's language that TLA+ lacks, each after those it needs. A tuple is a
-sequence (from 1), a map is a function whose domain begins at 0."""
+sequence (from 1); a map is a function whose domain begins at 0."""
 
 NEEDS = {"SumSeq": ("FoldSeq",), "MaxSeq": ("Range",), "MinSeq": ("Range",)}
 """Helpers that use other helpers."""
@@ -215,7 +218,7 @@ NEEDS = {"SumSeq": ("FoldSeq",), "MaxSeq": ("Range",), "MinSeq": ("Range",)}
 BOUND_IN_HELPERS = frozenset(
     ("a", "after", "b", "count", "f", "first", "i", "m", "n", "Op", "s", "start", "v", "x")
 )
-"""No operator may have these names, since the helpers bind them."""
+"""Names that no operator may have, since the helpers bind them."""
 
 WORDS = """
     ACTION ASSUME ASSUMPTION AXIOM BY BOOLEAN CASE CHOOSE CONSTANT CONSTANTS COROLLARY DEF DEFINE
@@ -229,11 +232,12 @@ WORDS = """
     Init Next Spec event level new_level view world
 """
 RESERVED = frozenset((*WORDS.split(), *HELPERS))
-"""Keywords, what the standard modules declare, and what every exported module declares."""
+"""Keywords, names that the standard modules declare, and names that every exported module
+declares."""
 
 
 def with_needs(helpers: Iterable[str]) -> tuple[str, ...]:
-    """The helpers with those that they use, in an order in which they can be declared."""
+    """Return the helpers with those that they use, in an order in which they can be declared."""
     wanted = set(helpers)
     wanted.update(needed for helper in tuple(wanted) for needed in NEEDS.get(helper, ()))
     return tuple(name for name in HELPERS if name in wanted)
@@ -246,7 +250,8 @@ class Names:
         self._declared: set[str] = set(RESERVED)
 
     def claim(self, *wishes: str) -> str:
-        """A name that nobody else has: the first wish that is free, else the last with a mark."""
+        """Return a name that is not in use: the first wish that is free, else the last with a
+        mark."""
         forbidden = self._declared | BOUND_IN_HELPERS
         name = next((wish for wish in wishes if wish not in forbidden), "")
         if not name:
@@ -257,7 +262,7 @@ class Names:
         return name
 
     def local(self, wish: str, taken: Iterable[str]) -> str:
-        """A name for something bound inside an operator, where `taken` is bound already."""
+        """Return a name for something bound inside an operator, where `taken` is already bound."""
         forbidden = self._declared.union(taken)
         while wish in forbidden:
             wish += "_"

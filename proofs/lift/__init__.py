@@ -1,1 +1,2 @@
-"""From the model's text to its forms: text, subset, values, evaluation, graph, printed forms."""
+"""Lifts the model's text: source, checks of the subset, symbolic values, evaluation, graph, and the
+forms printed from the graph."""

@@ -1,8 +1,9 @@
-"""Where an evaluation stands in the text, and what it notes on the way.
+"""Tracks where an evaluation stands in the text, and records what the text requires.
 
-Two things are noted for later: what must hold for the text to be defined (an index within its
-tuple), and which limit is the protocol's and which the scope's. Of what must hold, that a key is
-one of its map's is `tested` wherever a compiled form runs: there nothing else would tell.
+Two kinds of conditions are recorded: obligations, which must hold for the text to be defined (an
+index is within its tuple), and limits, which are marked as the protocol's or the scope's. One
+obligation, that a key is one of its map's, is also `tested` when a compiled form runs, because
+nothing else there would reveal a violation.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class LiftError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A condition under which an event can happen; `by_scope` if only the scope asks for it."""
+    """A condition under which an event can happen; `by_scope` says that only the scope imposes
+    it."""
 
     where: str
     condition: Node
@@ -33,14 +35,15 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """What must hold for the text to be defined where it is reached."""
+    """A condition that must hold for the text to be defined where it is reached."""
 
     where: str
     holds: Node
 
 
 class Notes:
-    """`path` is the condition under which the place that is read now is reached at all."""
+    """The notes of one evaluation. `path` is the condition under which the current place is
+    reached."""
 
     def __init__(self) -> None:
         self.path: Node = TRUE
@@ -52,35 +55,35 @@ class Notes:
         self._names: list[str] = []
 
     def place(self, node: ast.AST) -> str:
-        """file:line:column and function, for errors and reports."""
+        """Return file:line:column and function, for errors and reports."""
         line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0) + 1
         return f"{self._files[-1]}:{line}:{column}: in {self._names[-1]}"
 
     def demand(self, node: ast.AST, holds: Node, *, is_tested: bool = False) -> None:
-        """Note what must hold here for the text to be defined."""
+        """Record a condition that must hold here for the text to be defined."""
         noted = Obligation(self.place(node), dag.either(dag.negate(self.path), holds))
         self.obligations.append(noted)
         if is_tested and noted.holds is not TRUE:
             self.tested.append(noted)
 
     def fail(self, node: ast.AST, problem: str) -> LiftError:
-        """An error at a place, with the text that caused it."""
+        """Return an error at a place, with the text that caused it."""
         return LiftError(f"{self.place(node)}: {problem}: {ast.unparse(node)}")
 
     def as_number(self, node: ast.AST, value: Any) -> Node:
-        """A value that is an int."""
+        """Return a value that must be an int. Raises LiftError."""
         if not (isinstance(value, Node) and not value.is_bool):
             raise self.fail(node, "an int is needed here")
         return value
 
     def as_truth(self, node: ast.AST, value: Any) -> Node:
-        """A value that is a bool."""
+        """Return a value that must be a bool. Raises LiftError."""
         if not (isinstance(value, Node) and value.is_bool):
             raise self.fail(node, "a condition must be a bool (there is no truthiness)")
         return value
 
     def under(self, condition: Node, evaluate: Callable[[], Any]) -> Any:
-        """The value of evaluate() where `condition` holds too."""
+        """Return the value of evaluate() on the path where `condition` also holds."""
         saved = self.path
         self.path = dag.both(saved, condition)
         try:

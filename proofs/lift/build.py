@@ -1,4 +1,4 @@
-"""A scope of a model, lifted to a `Machine`."""
+"""Lifts a scope of a model to a `Machine`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from proofs.lift.values import Rec, Shapes, scalars, shapes_of
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """A machine with what was noted on the way: limits and obligations per instance."""
+    """A machine with the limits and obligations that were recorded for each rule instance."""
 
     machine: Machine
     world: Rec
@@ -29,7 +29,8 @@ class Lifted:
 
 
 def choices(shapes: Shapes, function: Callable[..., Any]) -> Iterator[tuple[tuple[str, int], ...]]:
-    """All ways to make a rule's choices: its parameters after the configuration and the world."""
+    """Yield all ways to make a rule's choices: its parameters after the configuration and the
+    world."""
     hints = typing.get_type_hints(function, include_extras=True)
     names = [name for name in hints if name not in ("k", "w", "return")]
     domains = []
@@ -41,12 +42,13 @@ def choices(shapes: Shapes, function: Callable[..., Any]) -> Iterator[tuple[tupl
 
 
 def is_unbounded(k: Any) -> bool:
-    """Whether worlds are kept in their normal form; other models than ours know none."""
+    """Whether worlds are kept in their normal form; models of other packages have no such
+    attribute."""
     return bool(getattr(k.bounds, "unbounded", False))
 
 
 def symbolic_world(model: Model, shapes: Shapes) -> Rec:
-    """A world whose scalars are leaves named after their places."""
+    """Return a world whose scalars are leaves named after their places."""
     cls = model.world.World
     fields = shapes.hints(cls)
     return Rec(cls, {name: shapes.leaves(hint, name) for name, hint in fields.items()})
@@ -55,8 +57,9 @@ def symbolic_world(model: Model, shapes: Shapes) -> Rec:
 def lift(
     model: Model, k: Any, name: str, *, guarantees: bool = True, normal_forms: bool = True
 ) -> Lifted:
-    """The machine of the model in the configuration `k`; `guarantees` with their nodes, or none.
-    Without `normal_forms` the rules of an unbounded scope leave a world as they change it.
+    """Return the machine of the model in the configuration `k`; `guarantees` says whether it has
+    the nodes of guarantees and witnesses. Without `normal_forms` the rules of an unbounded scope do
+    not bring the world to its normal form.
 
     Raises SubsetError or LiftError, each with file, line, column and a cure.
     """
@@ -69,8 +72,9 @@ def lift(
 
 @functools.lru_cache(maxsize=8)
 def lift_rules(model: Model, k: Any, name: str, normal_forms: bool) -> Lifted:
-    """The machine without guarantees and witnesses. The last ones are kept for those that ask one
-    after the other; models are told apart by identity: one that is patched is another one."""
+    """Return the machine without guarantees and witnesses. The latest machines are cached for
+    callers that ask one after the other. Models are compared by identity, so a patched model is
+    another one."""
     subset.check(model)
     shapes = shapes_of(k.bounds)
     world = world_of(model, k)
@@ -99,7 +103,7 @@ def lift_rules(model: Model, k: Any, name: str, normal_forms: bool) -> Lifted:
 def with_checks(
     machine: Machine, model: Model, k: Any, guarantees: Iterable[Any], witnesses: Iterable[Any]
 ) -> Machine:
-    """The machine with these guarantees and witnesses of its model. Raises LiftError."""
+    """Return the machine with these guarantees and witnesses of its model. Raises LiftError."""
     return replace(
         machine,
         guarantees={p.name: check_of(model, k, p.check) for p in guarantees},
@@ -109,26 +113,26 @@ def with_checks(
 
 @functools.lru_cache(maxsize=256)
 def check_of(model: Model, k: Any, function: Callable[..., Any]) -> Node:
-    """The node of a guarantee or a witness; the last ones are kept, as rules are."""
+    """Return the node of a guarantee or a witness; the latest ones are cached, as rules are."""
     node: Node = Evaluator(model, k).call(function, [k, world_of(model, k)])
     return node
 
 
 @functools.lru_cache(maxsize=8)
 def world_of(model: Model, k: Any) -> Rec:
-    """The symbolic world of a configuration, shared by its rules and checks."""
+    """Return the symbolic world of a configuration, shared by its rules and checks."""
     return symbolic_world(model, shapes_of(k.bounds))
 
 
 def concrete(model: Model, k: Any) -> Any:
-    """The initial world, in the same form as the symbolic one."""
+    """Return the initial world, in the same form as the symbolic one."""
     evaluator = Evaluator(model, k)
     value = evaluator.lift(model.scopes.initial(k))
     return evaluator.shapes.coerce(value, model.world.World)
 
 
 def checks(model: Model, k: Any, world: Rec, named: Any) -> dict[str, Node]:
-    """The nodes of guarantees or witnesses."""
+    """Return the nodes of guarantees or witnesses, by name."""
     return {p.name: Evaluator(model, k).call(p.check, [k, world]) for p in named}
 
 
@@ -141,7 +145,7 @@ def lift_rule(
     lifted: Lifted,
     normal_forms: bool = True,
 ) -> RuleInstance | None:
-    """One rule with its choices made; None if it can never happen in this layout."""
+    """Lift one rule with its choices made; None if its guard is constantly false in this layout."""
     evaluator = Evaluator(model, k)
     constants = [dag.const(value) for _, value in choice]
     after = evaluator.call(function, [k, world, *constants])
@@ -163,8 +167,8 @@ def lift_rule(
 def with_tests(
     updates: Mapping[str, Node], broken: Sequence[tuple[str, Node]], leaves: Sequence[Leaf]
 ) -> Mapping[str, Node]:
-    """What a rule instance writes; where its text is not defined a number that is out of range, for
-    which each compiled form ends with an error."""
+    """Return the updates of a rule instance. If its text is not defined, they write a number
+    that is out of range, on which each compiled form ends with an error."""
     names = {leaf.name: leaf for leaf in leaves if not leaf.is_bool}
     name = next((n for n in (*updates, *names) if n in names), None)
     if not broken or name is None:

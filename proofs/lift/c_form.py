@@ -1,16 +1,16 @@
-"""The machine as flat C: one function a rule instance, one a guarantee, one a witness.
+"""Prints the machine as flat C: one function for each rule instance, guarantee and witness.
 
 1. A function reads the packed words `s` and the budgets `in`; a rule instance returns 0 when its
-   guard fails, else writes the successor's words to `t` and returns 1; 2 if a value that it
-   writes is out of range, which is tested where the graph's intervals do not exclude it.
-2. Every node is a local; conjuncts of a guard are tested one by one, each as soon as what it
-   needs is computed; decisions that most of the successor depends on come before it; only
+   guard fails, else writes the successor's words to `t` and returns 1. It returns 2 if a written
+   value is out of range; this is tested where the graph's intervals do not rule it out.
+2. Every node is a local. The conjuncts of a guard are tested one by one, each as soon as its
+   operands are computed. Decisions that most of the successor depends on come first. Only
    changed fields are rewritten, with constant shifts.
 3. One unit holds the instances of one rule (more units when there are many nodes), so that an
-   edited rule recompiles alone. A unit's text depends on the rule and on where its leaves lie,
-   not on the scope's name, on budgets, or on what was lifted before it: units are cached by text.
-4. Beside each rule instance stands what it reads and writes, part by part, as `model.h` says: the
-   conjuncts that read one part alone, constants, and the factors of all else; and bit by bit.
+   edited rule recompiles alone. A unit's text depends on the rule and on the places of its leaves,
+   not on the scope's name, on budgets, or on what was lifted before, so units are cached by text.
+4. Each rule instance has tables of what it reads and writes, as `model.h` says: part by part (the
+   conjuncts that read one part alone, constants, and the factors of all else) and bit by bit.
 5. The unit `machine` ties them together.
 """
 
@@ -57,7 +57,7 @@ _TEST_ARGUMENTS = "const u64 *restrict s, const i64 *restrict in"
 
 
 Blocks = Sequence[Sequence[str]]
-"""The leaves of each of several interchangeable elements, the same ones in the same order."""
+"""The leaves of each of several interchangeable elements, in the same order for each element."""
 
 
 class Unprintable(ValueError):
@@ -75,23 +75,23 @@ class Unit:
 
 
 class _Digests:
-    """A number for each node that says what it computes, whatever was built before it.
+    """A number for each node that depends on what the node computes, not on what was built before.
 
-    `eq` keeps its operands in the order of their creation, which differs from run to run; text
-    that is cached by its hash must not.
+    `eq` keeps its operands in the order of their creation, which differs from run to run. Text that
+    is cached by its hash must not depend on this order.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, int] = {}
 
     def operands(self, node: Node) -> Sequence[Node]:
-        """The operands in an order that depends on the graph alone."""
+        """Return the operands in an order that depends on the graph alone."""
         if node.op != "eq":
             return node.args
         return sorted(node.args, key=lambda a: self._known[a.serial])
 
     def learn(self, roots: Iterable[Node]) -> None:
-        """Takes every node below the roots."""
+        """Compute the digests of all nodes below the roots."""
         for node in dag.reachable(roots):
             if node.serial not in self._known:
                 below = [self._known[a.serial] for a in node.args]
@@ -102,7 +102,7 @@ class _Digests:
 
 
 class _Printer:
-    """What every function of one machine shares: the layout and the numbers of the budgets."""
+    """State that all functions of one machine share: the layout and the numbers of the budgets."""
 
     def __init__(self, layout: Layout, inputs: Iterable[str]) -> None:
         self.layout = layout
@@ -121,7 +121,8 @@ class _Body:
         self._known: dict[int, str] = {}
 
     def value(self, root: Node) -> str:
-        """A C expression without operators for the node; computes what it needs first."""
+        """Return a C expression without operators for the node; first emit statements for what it
+        needs."""
         self.printer.digests.learn([root])
         for node in self._missing(root):
             self._known[node.serial] = self._atom(node)
@@ -129,14 +130,14 @@ class _Body:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """A block: its locals are forgotten behind it."""
+        """Open a block whose locals are unknown after it."""
         outside = self._known
         self._known = dict(outside)
         yield
         self._known = outside
 
     def _missing(self, root: Node) -> Iterator[Node]:
-        """Nodes below the root that have no name yet, operands first."""
+        """Yield the nodes below the root that have no name yet, operands first."""
         stack = [(root, False)]
         met: set[int] = set()
         while stack:
@@ -188,7 +189,7 @@ class _Body:
 
 
 def _literal(value: int) -> str:
-    """An integer literal that keeps its value in C."""
+    """Return an integer literal that keeps its value in C."""
     if value == -_INT64:
         return "INT64_MIN"
     text = str(abs(value)) if abs(value) < 1 << 31 else f"INT64_C({abs(value)})"
@@ -196,7 +197,8 @@ def _literal(value: int) -> str:
 
 
 def _modulo(node: Node, text: str, divisor: int) -> str:
-    """Python's modulo: a comparison where the range allows it, for a division is slow."""
+    """Return Python's modulo in C: a comparison where the range allows one, because division is
+    slow."""
     d = _literal(divisor)
     if node.lo >= 0:
         return (
@@ -208,7 +210,7 @@ def _modulo(node: Node, text: str, divisor: int) -> str:
 
 
 def _stores(body: _Body, updates: Mapping[str, Node]) -> list[str]:
-    """Statements that write the successor's words."""
+    """Return statements that write the successor's words."""
     layout = body.printer.layout
     kept = [(1 << 64) - 1] * layout.words
     fields: list[list[str]] = [[] for _ in range(layout.words)]
@@ -240,7 +242,8 @@ def _store(word: int, kept: int, fields: Sequence[str]) -> str:
 
 
 def _write(body: _Body, written: Written) -> None:
-    """Statements that write the successor and return, each branch with what only it needs."""
+    """Emit statements that write the successor and return; each branch computes only what it
+    needs."""
     if not isinstance(written, Branch):
         body.lines += [*_stores(body, written), "    return 1;"]
         return
@@ -254,7 +257,7 @@ def _write(body: _Body, written: Written) -> None:
 
 
 def _step_function(name: str, rule: RuleInstance, printer: _Printer) -> tuple[str, int]:
-    """The function that makes the successor, and its number of nodes."""
+    """Return the function that makes the successor, and its number of nodes."""
     body = _Body(printer)
     for conjunct in conjuncts(rule.guard):
         condition = body.value(conjunct)
@@ -266,7 +269,7 @@ def _step_function(name: str, rule: RuleInstance, printer: _Printer) -> tuple[st
 
 
 def _test_function(name: str, conditions: Iterable[Node], printer: _Printer) -> tuple[str, int]:
-    """A function that tells whether all the conditions hold, and its number of nodes."""
+    """Return a function that tells whether all the conditions hold, and its number of nodes."""
     body = _Body(printer)
     for condition in conditions:
         result = body.value(condition)
@@ -276,13 +279,13 @@ def _test_function(name: str, conditions: Iterable[Node], printer: _Printer) -> 
 
 
 def _words(packed: int, layout: Layout) -> list[str]:
-    """A packed state as literals, a word each."""
+    """Return a packed state as literals, one for each word."""
     ones = (1 << WORD_BITS) - 1
     return [f"{packed >> WORD_BITS * n & ones:#x}ull" for n in range(layout.words)]
 
 
 class _Tables:
-    """Functions and tables of one rule instance or check, as text."""
+    """Collects the functions and tables of one rule instance or check as text."""
 
     def __init__(self, name: str, printer: _Printer) -> None:
         self.name = name
@@ -291,18 +294,19 @@ class _Tables:
         self.nodes = 0
 
     def step(self, rule: RuleInstance) -> None:
-        """The rule instance's own function, under its own name."""
+        """Add the rule instance's own function, under its own name."""
         self._add(_step_function(self.name, rule, self.printer))
 
     def test(self, suffix: str, conditions: Sequence[Node]) -> str:
-        """A function for the conditions; its name, NULL if there are none."""
+        """Add a function for the conditions and return its name, or 0 (NULL) if there are no
+        conditions."""
         if not conditions:
             return "0"
         self._add(_test_function(f"{self.name}_{suffix}", conditions, self.printer))
         return f"{self.name}_{suffix}"
 
     def array(self, kind: str, items: Sequence[str]) -> str:
-        """A constant array; its length and its name."""
+        """Add a constant array and return its name, or 0 (NULL) if it has no items."""
         if not items:
             return "0"
         self.texts.append(
@@ -311,12 +315,12 @@ class _Tables:
         return f"{self.name}_{kind}"
 
     def locals(self, local: Mapping[int, Sequence[Node]]) -> str:
-        """The conditions on one part each."""
+        """Add the conditions that read one part each."""
         items = [f"{{{part}, {self.test(f'p{part}', local[part])}}}" for part in sorted(local)]
         return self.array("local", items)
 
     def factors(self, factors: Sequence[Factor]) -> str:
-        """What reads several parts."""
+        """Add the factors, which read several parts."""
         items = [
             f"{{{f.reads:#x}ull, {f.writes:#x}ull, {self.test(f'f{n}', f.guard)}}}"
             for n, f in enumerate(factors)
@@ -324,13 +328,13 @@ class _Tables:
         return self.array("factor", items)
 
     def bits(self, name: str, packed: int) -> str:
-        """Bits of the packed state, as words; the array's name."""
+        """Add an array with the bits of the packed state as words, and return its name."""
         words = _words(packed, self.printer.layout)
         self.texts.append(f"static const u64 {self.name}_{name}[] = {{{', '.join(words)}}};\n")
         return f"{self.name}_{name}"
 
     def struct(self, kind: str, fields: Sequence[str]) -> None:
-        """What the machine refers to."""
+        """Add the struct that the machine refers to."""
         declared = f"const struct kx_{kind} {self.name}_{kind}"
         self.texts.append(f"extern {declared};\n{declared} = {{{', '.join(fields)}}};\n")
 
@@ -340,12 +344,12 @@ class _Tables:
 
     @property
     def text(self) -> tuple[str, int]:
-        """All of it, and the number of nodes."""
+        """Return all of the text, and the number of nodes."""
         return "\n".join(self.texts), self.nodes
 
 
 def _rule_tables(name: str, rule: RuleInstance, printer: _Printer) -> tuple[str, int]:
-    """A rule instance: its function, its conditions part by part, what it writes."""
+    """Return a rule instance as text: its function, its conditions by part, and what it writes."""
     tables = _Tables(name, printer)
     tables.step(rule)
     split = split_rule(rule, printer.layout)
@@ -362,7 +366,7 @@ def _rule_tables(name: str, rule: RuleInstance, printer: _Printer) -> tuple[str,
 
 
 def _check_tables(name: str, condition: Node, printer: _Printer) -> tuple[str, int]:
-    """A guarantee or a witness, part by part."""
+    """Return a guarantee or a witness as text, by part."""
     tables = _Tables(name, printer)
     split = split_check(condition, printer.layout)
     local, factor = tables.locals(split.local), tables.factors(split.factors)
@@ -372,12 +376,12 @@ def _check_tables(name: str, condition: Node, printer: _Printer) -> tuple[str, i
 
 
 def _identifier(text: str) -> str:
-    """A C identifier that reads like the text."""
+    """Return a C identifier that resembles the text."""
     return re.sub(r"\W+", "_", text.replace("-", "m")).strip("_")
 
 
 def _units(name: str, functions: Iterable[tuple[str, tuple[str, int]]]) -> Iterator[Unit]:
-    """Units of at most NODES_A_UNIT nodes each, unless one function alone is larger."""
+    """Yield units of at most NODES_A_UNIT nodes each, unless one function alone is larger."""
     names: list[str] = []
     texts: list[str] = []
     nodes = part = 0
@@ -393,7 +397,7 @@ def _units(name: str, functions: Iterable[tuple[str, tuple[str, int]]]) -> Itera
 
 
 def _rule_units(machine: Machine, printer: _Printer) -> Iterator[tuple[Unit, list[int]]]:
-    """Each rule's units, with the machine's index of each function's instance."""
+    """Yield each rule's units, with the machine's index of each function's instance."""
     for rule, instances in rule_groups(machine).items():
         names = [f"r_{_identifier(instance.label)}" for _, instance in instances]
         if len(set(names)) < len(names):
@@ -408,7 +412,7 @@ def _rule_units(machine: Machine, printer: _Printer) -> Iterator[tuple[Unit, lis
 
 
 def _array(declaration: str, items: Sequence[str]) -> str:
-    """A constant array; C has none without elements."""
+    """Return a constant array; C has no empty arrays, so an empty one gets one element."""
     return f"{declaration}[] = {{{', '.join(items) if items else '0'}}};"
 
 
@@ -445,7 +449,7 @@ static int follows(const u64 *a, const u64 *b)
 
 
 def _block_fields(leaves: Iterable[str], layout: Layout) -> list[list[BitField]]:
-    """The places of a block's leaves, as many to a word as fit."""
+    """Return the places of a block's leaves, with as many in a word as fit."""
     words: list[list[BitField]] = []
     used = WORD_BITS
     for place in (layout.places[name] for name in leaves if name in layout.places):
@@ -458,7 +462,8 @@ def _block_fields(leaves: Iterable[str], layout: Layout) -> list[list[BitField]]
 
 
 def _block_word(fields: Sequence[BitField]) -> str:
-    """The fields of a word, the first one highest: words compare as their fields do."""
+    """Return the fields of a word, the first one highest, so that words compare as their fields
+    do."""
     text = "0"
     for place in fields:
         text = f"({text} << {place.bits} | (s[{place.word}] >> {place.shift} & {place.mask:#x}ull))"
@@ -476,7 +481,8 @@ def _block_stores(number: int, words: Sequence[Sequence[BitField]]) -> Iterator[
 
 
 def _canonical_unit(layout: Layout, blocks: Blocks) -> Unit:
-    """The function that makes a state the least of its orbit: it sorts the elements."""
+    """Return the unit with the function that makes a state the least of its orbit by sorting
+    elements."""
     words = [_block_fields(leaves, layout) for leaves in blocks]
     sizes = {"count": len(blocks), "words": max(1, len(words[0]))}
     head = "u64 canonical(u64 *s);\nu64 canonical(u64 *s)"
@@ -494,7 +500,8 @@ def _machine_unit(
     checks: Sequence[tuple[str, int]],
     canonical: bool,
 ) -> Unit:
-    """The table of all. `rules` by index in the machine, `checks` with their `wanted`."""
+    """Return the unit with the table of all rules and checks. `rules` are by index in the machine;
+    `checks` come with their `wanted`."""
     numbers = sorted(rules)
     parts = [f"{{{p.word}, {p.words}, {p.shift}, {p.bits}}}" for p in layout.parts]
     lines = [MODEL_HEADER.read_text()]
@@ -520,7 +527,7 @@ def _machine_unit(
 def _check_units(
     kind: str, prefix: str, nodes: Mapping[str, Node], printer: _Printer
 ) -> tuple[list[Unit], list[str]]:
-    """The units of guarantees or witnesses, and the checks' names."""
+    """Return the units of guarantees or witnesses, and the checks' names."""
     names = [f"{prefix}{n}_{_identifier(name)}" for n, name in enumerate(nodes)]
     functions = (
         (name, _check_tables(name, node, printer))
@@ -530,7 +537,7 @@ def _check_units(
 
 
 def print_c(machine: Machine, layout: Layout, blocks: Blocks = ()) -> tuple[Unit, ...]:
-    """The units of a specialised machine, `machine` last; `blocks` make states canonical.
+    """Return the units of a specialised machine, `machine` last; `blocks` make states canonical.
 
     Raises Unprintable.
     """

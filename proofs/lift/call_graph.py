@@ -1,4 +1,5 @@
-"""Who calls whom in the model's text: names are resolved where a function is written."""
+"""The calls between functions of the model's text; names are resolved in the module of the
+caller."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from proofs.lift.source import Model
 
 
 def meant(names: Mapping[str, object], node: ast.AST) -> object:
-    """What a name, or a name of another module, means where `names` are known."""
+    """Return the object of a name, or of a name of another module, where `names` are known."""
     if isinstance(node, ast.Name):
         return names.get(node.id)
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -22,7 +23,7 @@ def meant(names: Mapping[str, object], node: ast.AST) -> object:
 
 
 def parts(tree: ast.AST, without: Collection[str] = ()) -> Iterator[ast.AST]:
-    """All that a tree has, but for what it hands to the functions that are named in `without`."""
+    """Yield all nodes of a tree, except calls of the functions that are named in `without`."""
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in without:
         return
     yield tree
@@ -34,7 +35,7 @@ def parts(tree: ast.AST, without: Collection[str] = ()) -> Iterator[ast.AST]:
 def named_in(
     model: Model, function: FunctionType, without: tuple[str, ...] = ()
 ) -> frozenset[FunctionType]:
-    """The functions that one of the model's calls, or hands on to be called."""
+    """Return the functions of the model that a function calls, or passes on to be called."""
     tree = model.tree_of(function)
     nodes = parts(tree, without) if tree else ()
     found = (meant(function.__globals__, node) for node in nodes)
@@ -44,7 +45,7 @@ def named_in(
 def reached(
     model: Model, first: Iterable[FunctionType], without: tuple[str, ...] = ()
 ) -> set[FunctionType]:
-    """The functions of the model that are called, directly or not; the first ones included."""
+    """Return the functions of the model that `first` call, directly or not, with the first ones."""
     seen: set[FunctionType] = set()
     frontier = set(first)
     while frontier:
@@ -54,5 +55,5 @@ def reached(
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """A function as patches name it: `module.function`."""
+    """Return a function's name as patches write it: `module.function`."""
     return f"{function.__module__.rpartition('.')[2]}.{function.__name__}"

@@ -1,4 +1,4 @@
-"""Calls of the language's words, on symbolic values."""
+"""Evaluates calls of the language's words on symbolic values."""
 
 from __future__ import annotations
 
@@ -29,34 +29,33 @@ ARGUMENTS = {
     "enumerate": 1,
     "range": 1,
 }
-"""How many arguments a word takes here, by place; only `replace` takes others by name."""
+"""The number of positional arguments of each word; only `replace` also takes arguments by name."""
 
 
 class CallsOfWords(Notes, ABC):
-    """What each word of the language makes of its arguments; `contracts` replaces some by other
-    meanings."""
+    """Evaluates the words of the language; `contracts` gives some functions other meanings."""
 
     shapes: Shapes
     contracts: dict[str, Callable[..., Any]]
 
     @abstractmethod
     def lift(self, value: Any) -> Any:
-        """A Python value as a symbolic one."""
+        """Return a Python value as a symbolic one."""
 
     @abstractmethod
     def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """The value of function(*arguments)."""
+        """Return the value of function(*arguments)."""
 
     @abstractmethod
     def construct(self, cls: type, values: Mapping[str, Any]) -> Rec:
-        """A record."""
+        """Return a record."""
 
     @abstractmethod
     def limit(self, node: ast.AST, condition: Node, *, by_scope: bool) -> None:
-        """From here on the condition holds."""
+        """Record that the condition holds from here on."""
 
     def check_arguments(self, node: ast.Call, word: str) -> None:
-        """Raises LiftError for a word with more, or with other arguments than are read."""
+        """Raise LiftError if a word has other arguments than it takes."""
         if len(node.args) != ARGUMENTS[word] or (node.keywords and word != "replace"):
             raise self.fail(node, f"{word} takes {ARGUMENTS[word]} arguments here, by place")
 
@@ -70,7 +69,8 @@ class CallsOfWords(Notes, ABC):
         return self.construct(owner.cls, {**owner.fields, **named})
 
     def _call_spend(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Rec:
-        """`model.faults.spend`: one limit, and a count for each fault that costs something."""
+        """Evaluate `model.faults.spend`: one limit, and a count for each fault that costs
+        something."""
         k, world, cost = arguments
         happened, most = world.fields["faults"], self.lift(k.bounds.faults)
         counted, allowed = dict(happened.fields), TRUE

@@ -1,9 +1,9 @@
-"""Units of C to a shared object, through a cache.
+"""Compiles units of C to a shared object, through a cache.
 
-A unit is compiled once for each text, set of flags and compiler; the object file is named after
-their hash and shared by every scope that prints the same text. The cache is a folder: the
-environment's KAFKA_EOS_CACHE, else `kafka-eos` below XDG_CACHE_HOME, else `~/.cache/kafka-eos`.
-It is pruned to CACHE_BYTES, what was used least recently first; deleting it is always safe.
+A unit is compiled once for each text, set of flags and compiler. The object file is named after
+their hash, so every scope that prints the same text shares it. The cache is a folder: the
+environment's KAFKA_EOS_CACHE, else `kafka-eos` below XDG_CACHE_HOME, else `~/.cache/kafka-eos`. It
+is pruned to CACHE_BYTES, least recently used files first. Deleting it is always safe.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class CompilationUnit:
 
 @functools.cache
 def compiler_command() -> tuple[str, ...]:
-    """The first C compiler there is: $CC, cc, gcc, clang, PyPI's ziglang. Raises NoCompiler."""
+    """Return the first C compiler that is found: $CC, cc, gcc, clang, PyPI's ziglang. Raises
+    NoCompiler."""
     for name in (os.environ.get("CC", ""), "cc", "gcc", "clang"):
         found = shutil.which(name) if name else None
         if found is not None:
@@ -67,7 +68,8 @@ def compiler_command() -> tuple[str, ...]:
 
 @functools.cache
 def _compiler_version(command: tuple[str, ...]) -> str:
-    """What the compiler says of itself: another one makes other objects."""
+    """Return what the compiler reports as its version, because another compiler makes other
+    objects."""
     shown = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
     return f"{' '.join(command)}\n{shown.stdout}"
 
@@ -83,9 +85,9 @@ def _run(command: Sequence[str], text: str | None, what: str) -> None:
 
 
 def _make(target: Path, command: Sequence[str], text: str | None, what: str) -> None:
-    """Runs the command with `-o` a new file, then moves that to the target in one step.
+    """Run the command with `-o` a new file, then move that file to the target in one step.
 
-    Another process may do the same at the same time: either's file is right.
+    Another process may do the same at the same time; both files are right.
     """
     with tempfile.NamedTemporaryFile(dir=target.parent, suffix=target.suffix, delete=False) as file:
         made = Path(file.name)
@@ -97,7 +99,7 @@ def _make(target: Path, command: Sequence[str], text: str | None, what: str) -> 
 
 
 def _object(source: CompilationUnit, folder: Path, command: tuple[str, ...]) -> Path:
-    """The object file of a unit, compiled if the cache does not have it."""
+    """Return the object file of a unit, compiled if the cache does not have it."""
     flags = (*_FLAGS, *source.flags)
     name = _hashed(_compiler_version(command), " ".join(flags), source.text)
     target = folder / f"{name}.o"
@@ -109,14 +111,14 @@ def _object(source: CompilationUnit, folder: Path, command: tuple[str, ...]) -> 
 
 
 def _sized(paths: Iterable[Path]) -> Iterator[tuple[os.stat_result, Path]]:
-    """Each file that is still there: other processes make and move files here too."""
+    """Yield each file that still exists, because other processes make and move files here too."""
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             yield path.stat(), path
 
 
 def _prune(folder: Path) -> None:
-    """Deletes what was used least recently, until the rest fits CACHE_BYTES."""
+    """Delete the least recently used files, until the rest fits CACHE_BYTES."""
     files = list(_sized(path for path in folder.iterdir() if path.suffix in (".o", ".so")))
     total = sum(stat.st_size for stat, _ in files)
     for stat, path in sorted(files, key=lambda entry: entry[0].st_mtime):
@@ -127,7 +129,7 @@ def _prune(folder: Path) -> None:
 
 
 def build(sources: Sequence[CompilationUnit], workers: int | None = None) -> Path:
-    """The shared object of all units. Raises NoCompiler, CompilerFailed.
+    """Return the shared object of all units. Raises NoCompiler, CompilerFailed.
 
     Only units that the cache lacks are compiled, `workers` at a time (all cores by default).
     """

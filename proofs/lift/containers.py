@@ -1,9 +1,9 @@
-"""What can be done with containers, in both domains.
+"""Operations on containers, in the bounded and the unbounded domain.
 
-In the bounded domain a tuple is slots with a length; in the unbounded one it is a function with a
-length (`FunctionSeq`), a set is a predicate (`PredicateSet`), and a map is a function of any number
-of keys (`FunctionMap`), or is known at one key only, that of the producer a theorem is about
-(`FocusMap`): nothing is assumed of what the other keys hold.
+In the bounded domain a tuple is slots with a length. In the unbounded domain a tuple is a function
+with a length (`FunctionSeq`), and a set is a predicate (`PredicateSet`). A map there is a function
+of any number of keys (`FunctionMap`), or only its value at one key is known, that of the producer a
+theorem is about (`FocusMap`); nothing is assumed of the values at other keys.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ class FunctionSeq:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FocusMap:
-    """A map of which only the value at `key` is known; `elsewhere` makes one up for others."""
+    """A map of which only the value at `key` is known; `elsewhere` is made up for all other
+    keys."""
 
     key: Node
     value: Any
     elsewhere: Any
 
     def put(self, shapes: Shapes, key: Node, value: Any) -> FocusMap:
-        """The map after a change at any key."""
+        """Return the map after a change at any key."""
         here = merge(shapes, dag.eq(key, self.key), value, self.value)
         return FocusMap(self.key, here, self.elsewhere)
 
@@ -48,23 +49,23 @@ class FunctionMap:
     at: Callable[[Node], Any]
 
     def put(self, shapes: Shapes, key: Node, value: Any) -> FunctionMap:
-        """The map after a change at one key."""
+        """Return the map after a change at one key."""
         return FunctionMap(self.size, lambda i: merge(shapes, dag.eq(i, key), value, self.at(i)))
 
     def values(self) -> FunctionSeq:
-        """The values, in the order of the keys."""
+        """Return the values, in the order of the keys."""
         return FunctionSeq(self.size, self.at)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PredicateSet:
-    """The set of all numbers for which `holds`."""
+    """The set of all numbers for which `holds` is true."""
 
     holds: Callable[[Node], Node]
 
 
 def default_like(shapes: Shapes, value: Any) -> Any:
-    """What an unused slot beside `value` holds."""
+    """Return the default that an unused slot beside `value` holds."""
     if isinstance(value, Rec):
         return shapes.default(value.cls)
     if isinstance(value, Node):
@@ -73,7 +74,7 @@ def default_like(shapes: Shapes, value: Any) -> Any:
 
 
 def merge(shapes: Shapes, condition: Node, a: Any, b: Any) -> Any:
-    """a if condition else b."""
+    """Return a if condition else b."""
     if a is b:
         return a
     if isinstance(a, Node) and isinstance(b, Node) and a.is_bool == b.is_bool:
@@ -91,7 +92,7 @@ def merge(shapes: Shapes, condition: Node, a: Any, b: Any) -> Any:
     if isinstance(a, (SetValue, Span)) and isinstance(b, (SetValue, Span)):
         return merge_sets(condition, a, b)
     if isinstance(a, PredicateSet) and isinstance(b, PredicateSet):
-        # Cached: what many branches share is asked for once, not once for each of them.
+        # Cached, so that a value which many branches share is computed only once.
         return PredicateSet(cache(lambda x: dag.ite(condition, a.holds(x), b.holds(x))))
     if isinstance(a, Seq) and isinstance(b, FunctionSeq):
         a = as_function(shapes, a)
@@ -108,7 +109,7 @@ def merge(shapes: Shapes, condition: Node, a: Any, b: Any) -> Any:
 def merge_maps(
     shapes: Shapes, condition: Node, a: FocusMap | FunctionMap, b: FocusMap | FunctionMap
 ) -> FocusMap | FunctionMap:
-    """a if condition else b, of maps of the same form."""
+    """Return a if condition else b, of maps of the same form."""
     if isinstance(a, FunctionMap) and isinstance(b, FunctionMap):
         return FunctionMap(a.size, lambda i: merge(shapes, condition, a.at(i), b.at(i)))
     assert isinstance(a, FocusMap)
@@ -117,12 +118,13 @@ def merge_maps(
 
 
 def as_function(shapes: Shapes, value: Seq) -> FunctionSeq:
-    """A bounded tuple, for where it meets an unbounded one."""
+    """Return a bounded tuple in the form of an unbounded one, for merging with one."""
     return FunctionSeq(value.length, lambda i: selected(shapes, value.slots, i))
 
 
 def padded(shapes: Shapes, value: Seq, other: Seq, size: int) -> tuple[Any, ...]:
-    """The slots of `value`, filled up to `size` like those of `other`."""
+    """Return the slots of `value`, filled up to `size` with defaults for the elements of
+    `other`."""
     if len(value.slots) == size:
         return value.slots
     filler = default_like(shapes, other.slots[0])
@@ -130,7 +132,7 @@ def padded(shapes: Shapes, value: Seq, other: Seq, size: int) -> tuple[Any, ...]
 
 
 def merge_sets(condition: Node, a: SetValue | Span, b: SetValue | Span) -> SetValue:
-    """a if condition else b."""
+    """Return a if condition else b, of sets."""
     sizes = [len(s.bits) for s in (a, b) if isinstance(s, SetValue)]
     size = max(sizes)
     pairs = zip(bits_of(a, size), bits_of(b, size), strict=True)
@@ -138,7 +140,7 @@ def merge_sets(condition: Node, a: SetValue | Span, b: SetValue | Span) -> SetVa
 
 
 def equal(a: Any, b: Any) -> Node:
-    """a == b, field by field."""
+    """Return a == b, compared field by field."""
     if isinstance(a, Node) and isinstance(b, Node) and a.is_bool == b.is_bool:
         return dag.eq(a, b)
     if isinstance(a, Rec) and isinstance(b, Rec) and a.cls is b.cls:
@@ -152,7 +154,7 @@ def equal(a: Any, b: Any) -> Node:
 
 
 def type_of(value: Any) -> str:
-    """What a value is, for errors."""
+    """Return the type of a value, for errors."""
     if isinstance(value, Rec):
         return value.cls.__name__
     if isinstance(value, Node):
@@ -161,13 +163,13 @@ def type_of(value: Any) -> str:
 
 
 def length(value: Any) -> Node:
-    """How many elements a tuple has."""
+    """Return the number of elements of a tuple."""
     result: Node = value.length
     return result
 
 
 def is_defined(owner: Any, index: Node) -> Node:
-    """Whether owner[index] is: an index -1 counts from the end."""
+    """Return whether owner[index] is defined; an index -1 counts from the end."""
     if isinstance(owner, MapValue):
         return dag.both(dag.le(ZERO, index), dag.lt(index, const(len(owner.slots))))
     if isinstance(owner, FocusMap):
@@ -180,7 +182,7 @@ def is_defined(owner: Any, index: Node) -> Node:
 
 
 def at(shapes: Shapes, owner: Any, index: Node) -> Any:
-    """owner[index]."""
+    """Return owner[index]."""
     if isinstance(owner, FocusMap):
         return merge(shapes, dag.eq(index, owner.key), owner.value, owner.elsewhere)
     if isinstance(owner, FunctionMap):
@@ -194,7 +196,7 @@ def at(shapes: Shapes, owner: Any, index: Node) -> Any:
 
 
 def selected(shapes: Shapes, slots: Sequence[Any], index: Node) -> Any:
-    """slots[index], anything where the index is outside."""
+    """Return slots[index], or any slot if the index is outside."""
     if index.is_const:
         return slots[index.value if 0 <= index.value < len(slots) else 0]
     result = slots[0]
@@ -206,7 +208,7 @@ def selected(shapes: Shapes, slots: Sequence[Any], index: Node) -> Any:
 
 
 def put(shapes: Shapes, owner: Any, key: Node, value: Any) -> Any:
-    """The map with one value replaced."""
+    """Return the map with one value replaced."""
     if isinstance(owner, (FocusMap, FunctionMap)):
         return owner.put(shapes, key, value)
     return MapValue(
@@ -217,7 +219,7 @@ def put(shapes: Shapes, owner: Any, key: Node, value: Any) -> Any:
 
 
 def map_values(owner: Any, function: Callable[[Any], Any]) -> Any:
-    """The map of function's results."""
+    """Return the map of the function's results."""
     if isinstance(owner, FocusMap):
         return FocusMap(owner.key, function(owner.value), owner.elsewhere)
     if isinstance(owner, FunctionMap):
@@ -226,7 +228,7 @@ def map_values(owner: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def append(shapes: Shapes, owner: Any, value: Any) -> Any:
-    """(*owner, value)."""
+    """Return (*owner, value)."""
     if isinstance(owner, FunctionSeq):
         end = owner.length
         return FunctionSeq(
@@ -249,7 +251,7 @@ def append(shapes: Shapes, owner: Any, value: Any) -> Any:
 
 
 def concatenate(shapes: Shapes, first: Any, second: Seq) -> Any:
-    """(*first, *second)."""
+    """Return (*first, *second)."""
     result = first
     for position, value in enumerate(second.slots):
         exists = dag.lt(const(position), second.length)
@@ -260,7 +262,7 @@ def concatenate(shapes: Shapes, first: Any, second: Seq) -> Any:
 
 
 def take(shapes: Shapes, owner: Any, count: Node) -> Any:
-    """owner[:count], count not negative."""
+    """Return owner[:count], for a count that is not negative."""
     kept = dag.ite(dag.le(count, owner.length), count, owner.length)
     if isinstance(owner, FunctionSeq):
         return FunctionSeq(kept, owner.at)
@@ -274,7 +276,7 @@ def take(shapes: Shapes, owner: Any, count: Node) -> Any:
 
 
 def drop_last(shapes: Shapes, owner: Any, count: int) -> Any:
-    """owner[:-count]: all but the last `count`, which is positive."""
+    """Return owner[:-count]: all but the last `count`, which is positive."""
     left = dag.sub(owner.length, const(count))
     kept = dag.ite(dag.le(const(count), owner.length), left, ZERO)
     if isinstance(owner, FunctionSeq):
@@ -288,7 +290,7 @@ def drop_last(shapes: Shapes, owner: Any, count: int) -> Any:
 
 
 def drop(shapes: Shapes, owner: Seq, start: int) -> Seq:
-    """owner[start:]; a negative start keeps that many of the last."""
+    """Return owner[start:]; a negative start keeps that many of the last elements."""
     if start >= 0:
         left = dag.sub(owner.length, const(start))
         kept = dag.ite(dag.le(const(start), owner.length), left, ZERO)
@@ -307,7 +309,7 @@ def drop(shapes: Shapes, owner: Seq, start: int) -> Seq:
 
 
 def drop_any(owner: FunctionSeq, start: Node) -> FunctionSeq:
-    """owner[start:] of an unbounded tuple, whatever the start."""
+    """Return owner[start:] of an unbounded tuple, for any start."""
     from_end = dag.add(owner.length, start)
     begin = dag.ite(dag.lt(start, ZERO), from_end, start)
     begin = dag.ite(dag.lt(begin, ZERO), ZERO, begin)
@@ -316,7 +318,7 @@ def drop_any(owner: FunctionSeq, start: Node) -> FunctionSeq:
 
 
 def collected(shapes: Shapes, results: list[tuple[Node, Any]], *, filtered: bool) -> Seq:
-    """tuple(...) of a generator: what is kept, in order, without holes."""
+    """Return tuple(...) of a generator: the elements that it keeps, in order and without holes."""
     if not results:
         return Seq(ZERO, ())
     count = ZERO
@@ -340,7 +342,7 @@ def collected(shapes: Shapes, results: list[tuple[Node, Any]], *, filtered: bool
 
 
 def contains(owner: Any, element: Node) -> Node:
-    """element in owner."""
+    """Return whether the element is in the owner."""
     if isinstance(owner, PredicateSet):
         return owner.holds(element)
     if isinstance(owner, Span):
@@ -352,7 +354,7 @@ def contains(owner: Any, element: Node) -> Node:
 
 
 def plus(owner: Any, element: Node) -> Any:
-    """The set with one more element."""
+    """Return the set with one more element."""
     if isinstance(owner, PredicateSet):
         return PredicateSet(lambda x: dag.either(owner.holds(x), dag.eq(x, element)))
     size = max(len(owner.bits), element.hi + 1)
@@ -361,7 +363,7 @@ def plus(owner: Any, element: Node) -> Any:
 
 
 def union(a: Any, b: SetValue | Span) -> Any:
-    """All that is in either."""
+    """Return the union of two sets."""
     if isinstance(a, PredicateSet):
         return PredicateSet(lambda x: dag.either(a.holds(x), contains(b, x)))
     size = max(len(a.bits), len(b.bits) if isinstance(b, SetValue) else 0)

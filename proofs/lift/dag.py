@@ -1,15 +1,15 @@
 """The intermediate form: a hash-consed graph of integer and Boolean operations.
 
-Every form of the model but the source and the TLA+ text is printed from this graph, so it is kept
-as small as its purpose allows:
+Every form of the model except the source and the TLA+ text is printed from this graph, so the graph
+is kept as small as its purpose allows:
 
-1. A node is a bool or an int; enums are ints; nothing else exists here.
+1. A node is a bool or an int; enums are ints; there are no other types.
 2. Equal nodes are the same object, so a graph is compared and counted by identity.
-3. Each int node knows an interval that contains its value whenever the leaves are in their
-   declared ranges; simplification may rely on it, and the range obligations
-   (`proofs.lift.obligations`) discharge it.
-4. Nodes are built through the functions below, which fold constants, or by the operators of a node,
-   which stand for them; nobody calls `Node(...)`.
+3. Each int node has an interval that contains its value whenever the leaves are in their declared
+   ranges. Simplification may rely on the interval; the range obligations
+   (`proofs.lift.obligations`) justify this.
+4. Nodes are built by the functions below, which fold constants, or by the operators of a node,
+   which call these functions. No other code calls `Node(...)`.
 
 `True` and `1` are different nodes: the key of a node holds its kind.
 """
@@ -35,7 +35,7 @@ ARITHMETIC: Mapping[str, Callable[..., Any]] = {
 
 INFINITE = 1 << 62
 BOUND = "?"
-"""With this the names of numbers begin that a quantifier binds, and those of nothing else."""
+"""The prefix of the names of numbers that a quantifier binds; no other name has it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,11 +103,11 @@ class Node:
         return le(operand(other), self)
 
     def eq(self, other: Operand) -> Node:
-        """self == other, which Python keeps for identity."""
+        """Return self == other, since Python's own operator is kept for identity."""
         return eq(self, operand(other))
 
     def implies(self, other: Operand) -> Node:
-        """Not self, or other."""
+        """Return not self, or other."""
         return either(negate(self), operand(other))
 
 
@@ -128,7 +128,7 @@ def _make(
     value: int = 0,
     name: str = "",
 ) -> Node:
-    # Equal arguments are the same object; but for leaves and inputs, bounds follow from them.
+    # Equal arguments are the same object. Except for leaves and inputs, bounds follow from them.
     bounds = (lo, hi) if op in ("leaf", "input") else None
     key = (op, args, is_bool, value, name, bounds)
     found = _INTERNED.get(key)
@@ -140,13 +140,13 @@ def _make(
 
 @functools.lru_cache(maxsize=1 << 12, typed=True)
 def const(value: int | bool) -> Node:
-    """A known value; a Python bool makes a Boolean node."""
+    """Return a known value; a Python bool makes a Boolean node."""
     number = int(value)
     return _make("const", (), is_bool=isinstance(value, bool), lo=number, hi=number, value=number)
 
 
 def operand(value: Operand) -> Node:
-    """The node of a value; a node is its own."""
+    """Return the node of a value; a node is returned as it is."""
     return value if isinstance(value, Node) else const(value)
 
 
@@ -156,18 +156,19 @@ ZERO = const(0)
 
 
 def leaf(name: str, lo: int, hi: int, *, is_bool: bool = False) -> Node:
-    """A place of the state, with its declared range (both ends inclusive)."""
+    """Return a place of the state, with its declared range (both ends inclusive)."""
     return _make("leaf", (), is_bool=is_bool, lo=lo, hi=hi, name=name)
 
 
 def uninterpreted(name: str, args: tuple[Node, ...], *, is_bool: bool = False) -> Node:
-    """The value of an uninterpreted function; only the unbounded proofs use it (op `apply`)."""
+    """Return the value of an uninterpreted function; only the unbounded proofs use it (op
+    `apply`)."""
     lo, hi = (0, 1) if is_bool else (-INFINITE, INFINITE)
     return _make("apply", args, is_bool=is_bool, lo=lo, hi=hi, name=name)
 
 
 def run_time_input(name: str, lo: int = 0, hi: int = INFINITE) -> Node:
-    """A value known only when the compiled form runs: a budget."""
+    """Return a value known only when the compiled form runs: a budget."""
     return _make("input", (), is_bool=False, lo=lo, hi=hi, name=name)
 
 
@@ -202,7 +203,7 @@ def mul(a: Node, b: Node) -> Node:
 
 
 def mod(a: Node, divisor: int) -> Node:
-    """a % divisor, Python's: the result is in 0 .. divisor - 1. `divisor` is positive."""
+    """Return a % divisor as in Python: the result is in 0 .. divisor - 1. `divisor` is positive."""
     if a.is_const:
         return const(a.value % divisor)
     if a.lo >= 0 and a.hi < divisor:
@@ -277,7 +278,7 @@ def either(a: Node, b: Node) -> Node:
 
 
 def conjunction(nodes: Iterable[Node]) -> Node:
-    """All of the nodes."""
+    """Return the conjunction of the nodes."""
     result = TRUE
     for node in nodes:
         result = both(result, node)
@@ -285,7 +286,7 @@ def conjunction(nodes: Iterable[Node]) -> Node:
 
 
 def disjunction(nodes: Iterable[Node]) -> Node:
-    """Any of the nodes."""
+    """Return the disjunction of the nodes."""
     result = FALSE
     for node in nodes:
         result = either(result, node)
@@ -315,8 +316,8 @@ def ite(condition: Node, then: Operand, otherwise: Operand) -> Node:
 
 
 def reachable(roots: Iterable[Node], known: Container[int] = ()) -> Iterator[Node]:
-    """Each node below the roots once, arguments before the nodes that use them; nothing at or below
-    those whose serial is `known`, where known ones are known with all below them."""
+    """Yield each node below the roots once, arguments before the nodes that use them. Nodes whose
+    serial is in `known`, and all nodes below them, are left out."""
     seen: set[int] = set()
     stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
     while stack:

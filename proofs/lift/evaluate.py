@@ -1,9 +1,10 @@
-"""The merging evaluator: the model's text, run on symbolic values.
+"""The merging evaluator: it runs the model's text on symbolic values.
 
-Theory of operation. A function's syntax tree is executed with nodes in place of numbers. Where a
-condition is not known, both branches are evaluated and their results merged (`if` becomes
-if-then-else), so one evaluation covers every state and no path is ever enumerated. `require` and
-`within_scope` gather into the guard. `annotations.py` has what is noted on the way.
+Theory of operation. A function's syntax tree is executed with nodes in place of numbers. If a
+condition is unknown, both branches are evaluated and their results merged (`if` becomes
+if-then-else), so one evaluation covers every state and no path is ever enumerated. The conditions
+of `require` and `within_scope` become the guard. `annotations.py` holds what is recorded on the
+way.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ ORDERS: Mapping[type[ast.cmpop], Callable[[Node, Node], Node]] = {
     ast.GtE: lambda a, b: dag.le(b, a),
 }
 VALUES = (Node, Seq, containers.FunctionSeq, *CONTAINERS)
-"""Values without attributes: what the symbolic ones have is nothing that the text can name."""
+"""Values without attributes: the attributes of their symbolic form are not part of the text."""
 METHODS = {"put": 2, "values": 0, "plus": 1, "union": 1, "is_empty": 0}
 """The methods of maps and sets, and how many arguments each takes."""
 
@@ -51,9 +52,9 @@ METHODS = {"put": 2, "values": 0, "plus": 1, "union": 1, "is_empty": 0}
 class Evaluator(CallsOfWords):
     """Evaluates functions of one model in one configuration.
 
-    `overrides` replaces attributes of the configuration by nodes, by (class name, attribute);
-    `contracts` replaces functions by other meanings, by name; one for `within_scope` leaves the
-    scope's limits out (the proofs use all of these). Raises SubsetError.
+    `overrides` replaces attributes of the configuration by nodes, by (class name, attribute).
+    `contracts` gives functions other meanings, by name; a contract for `within_scope` removes the
+    scope's limits. The proofs use all of these. Raises SubsetError.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Evaluator(CallsOfWords):
     # Functions and statements
 
     def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """The value of function(*arguments)."""
+        """Return the value of function(*arguments)."""
         if contract := self.contract_of(function):
             return contract(self, *arguments)
         tree = self.model.tree_of(function)
@@ -96,8 +97,8 @@ class Evaluator(CallsOfWords):
             self._names.pop()
 
     def contract_of(self, function: Callable[..., Any]) -> Callable[..., Any] | None:
-        """What a function means instead of what its text says. Raises LiftError where two functions
-        of the model have the name that the contract is about."""
+        """Return the contract that replaces a function's text, if there is one. Raises LiftError if
+        two functions of the model have the contract's name."""
         name = function.__name__
         if name in self.contracts and sum(other == name for _, other in self.model.functions) > 1:
             raise LiftError(
@@ -107,7 +108,7 @@ class Evaluator(CallsOfWords):
         return self.contracts.get(name)
 
     def block(self, statements: Sequence[ast.stmt], frame: Frame) -> Any:
-        """The value that a block returns."""
+        """Return the value that a block returns."""
         for position, statement in enumerate(statements):
             rest = statements[position + 1 :]
             if isinstance(statement, ast.Return):
@@ -126,7 +127,7 @@ class Evaluator(CallsOfWords):
         raise LiftError(f"{self._names[-1]} does not return on every path")
 
     def branch(self, statement: ast.If, rest: Sequence[ast.stmt], frame: Frame) -> Any:
-        """if-elif-else, each branch continued by what follows."""
+        """Evaluate if-elif-else; each branch continues with the statements that follow."""
         condition = self.boolean(statement.test, frame)
         then = [*statement.body, *rest]
         otherwise = [*statement.orelse, *rest]
@@ -137,7 +138,7 @@ class Evaluator(CallsOfWords):
         )
 
     def choose(self, condition: Node, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-        """Both outcomes, each under its path condition, merged."""
+        """Evaluate both outcomes, each under its path condition, and merge them."""
         if condition.is_const:
             return then() if condition.value else otherwise()
         first = self.under(condition, then)
@@ -148,7 +149,7 @@ class Evaluator(CallsOfWords):
             raise LiftError(f"{self._files[-1]}: in {self._names[-1]}: {error}") from error
 
     def statement_expression(self, expression: ast.expr, frame: Frame) -> None:
-        """A docstring, `require` or `within_scope`."""
+        """Evaluate a docstring, `require` or `within_scope`."""
         if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
             return
         if isinstance(expression, ast.Call):
@@ -163,7 +164,7 @@ class Evaluator(CallsOfWords):
         raise self.fail(expression, "this expression has no effect")
 
     def limit(self, node: ast.AST, condition: Node, *, by_scope: bool) -> None:
-        """From here on the condition holds: the event is refused where it does not."""
+        """Record that the condition holds from here on: the event is disabled where it does not."""
         implied = dag.either(dag.negate(self.path), condition)
         self.limits.append(Limit(self.place(node), implied, by_scope=by_scope))
         self.path = dag.both(self.path, condition)
@@ -171,7 +172,7 @@ class Evaluator(CallsOfWords):
     # Expressions
 
     def value(self, node: ast.expr, frame: Frame) -> Any:
-        """The value of an expression."""
+        """Return the value of an expression."""
         kind = type(node)
         if kind not in self._by_kind:
             self._by_kind[kind] = getattr(type(self), f"_{kind.__name__}", None)
@@ -181,16 +182,16 @@ class Evaluator(CallsOfWords):
         return evaluate(self, node, frame)
 
     def boolean(self, node: ast.expr, frame: Frame) -> Node:
-        """The value of a condition."""
+        """Return the value of a condition."""
         return self.as_truth(node, self.value(node, frame))
 
     def integer(self, node: ast.expr, frame: Frame) -> Node:
-        """The value of an int or enum expression."""
+        """Return the value of an int or enum expression."""
         return self.as_number(node, self.value(node, frame))
 
     def lift(self, value: Any) -> Any:
-        """A Python value as a symbolic one; functions, classes and configurations stay as they
-        are."""
+        """Return a Python value as a symbolic one; functions, classes and configurations are
+        unchanged."""
         if isinstance(value, bool):
             return const(value)
         if type(value) is int or isinstance(value, IntEnum):
@@ -286,7 +287,7 @@ class Evaluator(CallsOfWords):
         return result
 
     def compared(self, node: ast.Compare, operator: ast.cmpop, left: Any, right: Any) -> Node:
-        """One comparison."""
+        """Return the node of one comparison."""
         if isinstance(operator, (ast.Eq, ast.NotEq)):
             same = self.equal(node, left, right)
             return same if isinstance(operator, ast.Eq) else dag.negate(same)
@@ -302,7 +303,7 @@ class Evaluator(CallsOfWords):
         return ORDERS[type(operator)](left, right)
 
     def equal(self, node: ast.Compare, left: Any, right: Any) -> Node:
-        """left == right, of one type."""
+        """Return left == right, of values of one type."""
         try:
             return containers.equal(left, right)
         except TypeError as error:
@@ -344,8 +345,8 @@ class Evaluator(CallsOfWords):
         return containers.at(self.shapes, owner, index)
 
     def first_of(self, node: ast.Subscript, owner: Any, count: Node) -> Any:
-        """owner[:count]. What is known to be negative counts from the end; else no negative one may
-        come."""
+        """Return owner[:count]. A count known to be negative counts from the end; any other count
+        must not be negative."""
         if count.is_const and count.value < 0:
             return containers.drop_last(self.shapes, owner, -count.value)
         if count.lo < 0:
@@ -372,8 +373,8 @@ class Evaluator(CallsOfWords):
     def apply(
         self, node: ast.Call, function: Any, arguments: list[Any], named: dict[str, Any]
     ) -> Any:
-        """A call of a builtin, a word of the language, a record class or a model function: each is
-        known by the object that it is, whatever the text calls it."""
+        """Call a builtin, a word of the language, a record class or a model function. The object
+        identifies each of them, whatever name the text uses."""
         word, name = word_of(function), getattr(function, "__name__", "this")
         special = getattr(self, f"_call_{word}", None) if word else None
         if special is not None:
@@ -390,8 +391,8 @@ class Evaluator(CallsOfWords):
     def values_of(
         self, node: ast.Call, cls: type, arguments: Sequence[Any], named: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The fields of a record that is made. Raises LiftError where one is missing or unknown, or
-        is given twice."""
+        """Return the fields of a new record. Raises LiftError if a field is missing, unknown, or
+        given twice."""
         names = [f.name for f in fields(cls)]
         placed = dict(zip(names, arguments, strict=False))
         absent = {f.name: self.lift(f.default) for f in fields(cls) if has_default(f)}
@@ -401,12 +402,12 @@ class Evaluator(CallsOfWords):
         return values
 
     def construct(self, cls: type, values: Mapping[str, Any]) -> Rec:
-        """A record, its fields in the form that their types ask."""
+        """Return a record, with each field in the form that its type requires."""
         hints = self.shapes.hints(cls)
         return Rec(cls, {f: self.shapes.coerce(values[f], hints[f]) for f in hints})
 
     def method(self, node: ast.Call, name: str, owner: Any, frame: Frame) -> Any:
-        """A method of a map or of a set."""
+        """Call a method of a map or of a set."""
         if len(node.args) != METHODS.get(name) or node.keywords:
             raise self.fail(node, f"there is no such method {name!r} here")
         arguments = [self.value(a, frame) for a in node.args]
@@ -433,7 +434,8 @@ class Evaluator(CallsOfWords):
     # Comprehensions
 
     def elements(self, node: ast.expr, frame: Frame) -> list[tuple[Node, Any]]:
-        """What a generator runs over: for each place whether it exists, and its value."""
+        """Return the elements that a generator runs over: for each place its value, and whether it
+        exists."""
         if isinstance(node, ast.Call):
             if word := self.iteration(node, frame):
                 return self.iterated(node, word, frame)
@@ -447,12 +449,13 @@ class Evaluator(CallsOfWords):
         return [(dag.lt(const(i), value.length), v) for i, v in enumerate(value.slots)]
 
     def iteration(self, node: ast.Call, frame: Frame) -> str:
-        """The word that a generator runs over, `enumerate` or `range`; "" for other calls."""
+        """Return the word that a generator runs over, `enumerate` or `range`; "" for other
+        calls."""
         word = word_of(self.value(node.func, frame)) if isinstance(node.func, ast.Name) else ""
         return word if word in ITERATIONS else ""
 
     def iterated(self, node: ast.Call, word: str, frame: Frame) -> list[tuple[Node, Any]]:
-        """What enumerate(xs) or range(n) runs over."""
+        """Return the elements that enumerate(xs) or range(n) runs over."""
         self.check_arguments(node, word)
         if word == "enumerate":
             inner = self.elements(node.args[0], frame)
@@ -463,7 +466,7 @@ class Evaluator(CallsOfWords):
         return [(TRUE, const(i)) for i in range(count.value)]
 
     def reduce(self, name: str, generator: ast.GeneratorExp, frame: Frame) -> Any:
-        """all, any, sum or tuple of a generator."""
+        """Evaluate all, any, sum or tuple of a generator."""
         if len(generator.generators) != 1:
             raise self.fail(generator, "a comprehension has one generator; name a function")
         clause = generator.generators[0]
@@ -492,9 +495,11 @@ class Evaluator(CallsOfWords):
     def search(
         self, name: str, generator: ast.GeneratorExp, owner: containers.FunctionSeq, frame: Frame
     ) -> Any:
-        """all, any, or whether and with what a filtered tuple begins, over an unbounded tuple.
+        """Evaluate all or any over an unbounded tuple; or, for a filtered tuple, its first element
+        if there is one.
 
-        A witness stands for the first element that decides; `choices` say that it is the first.
+        A witness stands for the place of the first element that decides; `choices` say that it is
+        the first.
         """
         clause = generator.generators[0]
         decides: list[ast.expr] = [*clause.ifs, *([] if name == "tuple" else [generator.elt])]
@@ -525,7 +530,7 @@ class Evaluator(CallsOfWords):
         return Seq(dag.ite(found, some, ZERO), (value,))
 
     def bound(self, target: ast.expr, element: Any) -> Frame:
-        """The names that a generator binds."""
+        """Return the names that a generator binds."""
         if isinstance(target, ast.Name):
             return {target.id: element}
         if isinstance(target, ast.Tuple):
@@ -535,12 +540,12 @@ class Evaluator(CallsOfWords):
 
 
 def has_default(field: Field[Any]) -> bool:
-    """Whether a record need not be given this field."""
+    """Whether a record may be built without this field."""
     return field.default is not MISSING
 
 
 def is_values(node: ast.expr) -> bool:
-    """Whether this reads `mapping.values()`."""
+    """Whether the expression is `mapping.values()`."""
     called = node.func if isinstance(node, ast.Call) else None
     return isinstance(called, ast.Attribute) and called.attr == "values"
 
@@ -558,7 +563,7 @@ ELEMENTS: Mapping[str, Callable[[Evaluator, ast.AST, Any], Any]] = {
     "sum": Evaluator.as_number,
     "tuple": lambda _evaluator, _node, value: value,
 }
-"""What a reduction is of."""
+"""The type that the elements of each reduction must have."""
 
 
 _REDUCE: dict[str, Callable[[list[tuple[Node, Any]]], Node]] = {

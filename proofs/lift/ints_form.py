@@ -1,13 +1,13 @@
-"""The machine as Python over one int: no compiler, no dependency.
+"""Prints the machine as Python over one int, without a compiler or a dependency.
 
-`print_ints` writes Python source: one function a rule, which appends (rule instance, successor)
-for each of the rule's enabled instances, and one function a guarantee or witness. A state is the
-packed int of `proofs.lift.layout`.
+`print_ints` writes Python source: one function a rule, which appends (rule instance, successor) for
+each of the rule's enabled instances, and one function a guarantee or witness. A state is the packed
+int of `proofs.lift.layout`.
 
-What several guards of a rule share is computed once, at the top; what only a successor needs is
-computed after its guard holds, and behind the decisions that decide most of it. A node used once
-is written in place, a node used more often gets a name, and so does a node that would nest deeper
-than Python's tokenizer takes.
+Nodes that several guards of a rule share are computed once, at the top. Nodes that only a successor
+needs are computed after its guard holds, and after the decisions that most of it depends on. A node
+used once is written in place. A node used more often gets a name, and so does a node that would
+nest deeper than Python's tokenizer allows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class IntsForm:
     witnesses: Mapping[str, Test]
 
     def successors(self, state: int) -> list[tuple[int, int]]:
-        """(rule instance index, successor) for each enabled instance, smallest index first.
+        """Return (rule instance index, successor) for each enabled instance, smallest index first.
 
         Raises WrittenOutOfRange.
         """
@@ -62,7 +62,7 @@ class IntsForm:
 
 
 class _Text:
-    """Lines of one function, and the Python expression of each node met so far."""
+    """The lines of one function, and the Python expression of each node met so far."""
 
     def __init__(self, layout: Layout, inputs: Mapping[str, int]) -> None:
         self.layout = layout
@@ -72,7 +72,7 @@ class _Text:
         self.names = 0
 
     def define(self, roots: Iterable[Node], uses: Counter[int], indent: str) -> None:
-        """Makes an expression for each node below the roots that has none yet."""
+        """Make an expression for each node below the roots that has none yet."""
         for node in reachable(roots):
             if node.serial in self.known:
                 continue
@@ -83,11 +83,11 @@ class _Text:
             self.known[node.serial] = (text, nesting)
 
     def named(self) -> dict[int, tuple[str, int]]:
-        """What is known and costs nothing to use again: names, and constants."""
+        """Return the names and constants, which cost nothing to use again."""
         return {serial: entry for serial, entry in self.known.items() if entry[1] == 0}
 
     def of(self, node: Node) -> str:
-        """The expression of a node that was defined."""
+        """Return the expression of a node that was defined."""
         return self.known[node.serial][0]
 
     def _named(self, text: str, indent: str) -> str:
@@ -118,7 +118,7 @@ class _Text:
 
     @staticmethod
     def _flat(node: Node, text: str, op: str) -> str:
-        """`a and (b and c)` without the brackets: Python nests brackets only so deep."""
+        """Remove the brackets of `a and (b and c)`, because Python limits the depth of brackets."""
         return text[1:-1] if node.op == op and text.startswith("(") else text
 
     def _leaf(self, name: str) -> str:
@@ -135,7 +135,7 @@ class _Text:
 
 
 def _uses(roots: Iterable[Node]) -> Counter[int]:
-    """How often each node below the roots is an operand or a root."""
+    """Count how often each node below the roots is an operand or a root."""
     wanted = list(roots)
     uses: Counter[int] = Counter(root.serial for root in wanted)
     for node in reachable(wanted):
@@ -144,7 +144,7 @@ def _uses(roots: Iterable[Node]) -> Counter[int]:
 
 
 def _successor(text: _Text, updates: Mapping[str, Node]) -> str:
-    """The expression of the successor: the written fields cleared, then set."""
+    """Return the expression of the successor: the written fields cleared, then set."""
     layout = text.layout
     kept = (1 << 64 * layout.words) - 1
     fields: list[str] = []
@@ -162,7 +162,8 @@ def _successor(text: _Text, updates: Mapping[str, Node]) -> str:
 
 
 def _write(text: _Text, index: int, written: Written, indent: str) -> None:
-    """Lines that append a rule instance's successor, each branch with what only it needs."""
+    """Append lines that append a rule instance's successor; each branch computes only what it
+    needs."""
     if isinstance(written, Branch):
         text.define([written.condition], _uses([written.condition]), indent)
         text.lines.append(f"{indent}if {text.of(written.condition)}:")
@@ -179,7 +180,8 @@ def _write(text: _Text, index: int, written: Written, indent: str) -> None:
 
 
 def _range_tests(text: _Text, index: int, updates: Mapping[str, Node]) -> list[str]:
-    """Lines that raise WrittenOutOfRange, for values whose interval does not exclude it."""
+    """Return lines that raise WrittenOutOfRange, for values whose interval does not rule this
+    out."""
     leaves = {leaf.name: leaf for leaf in text.layout.leaves}
     tests: list[str] = []
     for name, value in updates.items():
@@ -195,7 +197,7 @@ def _raise_broken(rule: int) -> None:
 
 
 def _rule_lines(name: str, instances: Sequence[tuple[int, RuleInstance]], text: _Text) -> list[str]:
-    """One function for all instances of a rule."""
+    """Return one function for all instances of a rule."""
     guards = _uses(rule.guard for _, rule in instances)
     text.define([rule.guard for _, rule in instances], guards, "    ")
     conditions = [text.of(rule.guard) for _, rule in instances]
@@ -213,7 +215,8 @@ def _test_lines(name: str, condition: Node, text: _Text) -> list[str]:
 
 
 def print_ints(machine: Machine, layout: Layout) -> str:
-    """The Python source of a specialised machine: rule_0 ..., guarantee_0 ..., witness_0 ..."""
+    """Return the Python source of a specialised machine: rule_0 ..., guarantee_0 ..., witness_0
+    ..."""
     lines: list[str] = []
     for number, instances in enumerate(rule_groups(machine).values()):
         lines += _rule_lines(f"rule_{number}", instances, _Text(layout, machine.inputs))
@@ -225,7 +228,7 @@ def print_ints(machine: Machine, layout: Layout) -> str:
 
 
 def ints_form(machine: Machine, layout: Layout) -> IntsForm:
-    """Compiles a specialised machine to Python functions."""
+    """Compile a specialised machine to Python functions."""
     space: dict[str, Any] = {"broken": _raise_broken}
     exec(compile(print_ints(machine, layout), f"<{machine.name} as ints>", "exec"), space)
     return IntsForm(

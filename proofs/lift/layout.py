@@ -1,14 +1,14 @@
-"""Where each leaf of a machine lives in the packed state.
+"""The place of each leaf of a machine in the packed state.
 
 1. A state is a few 64-bit words; as one Python int, word w holds the bits from 64 * w on.
 2. A leaf is stored as value - lo, in as many bits as its range needs, and never in two words.
 3. A leaf that no rule writes has no bits: it is a constant of the machine.
-4. Words are cut into parts. An actor (what a leaf's name says before its first dot) is a part of
-   whole words; what is small shares a word with others, in parts of a few bits. The C engine
-   remembers what happens to a part, so that a good cut makes it fast; any cut is right.
+4. Words are cut into parts. An actor (a leaf's name up to its first dot) is a part of whole words.
+   Small actors share a word, in parts of a few bits. The C engine remembers the effect of rules on
+   each part, so a good cut makes it fast; any cut is right.
 
-The layout depends on the leaves and on which of them vary, never on budgets: scopes that differ
-in budgets alone share their compiled code.
+The layout depends on the leaves and on which of them vary, never on budgets, so scopes that differ
+only in budgets share their compiled code.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from proofs.lift.machine import Leaf, Machine
 
 WORD_BITS = 64
 NARROW_BITS = 10
-"""A part of so few bits is a table of all its values."""
+"""A part of at most this many bits is a table of all its values."""
 SMALL_BITS = 62
-"""A state of so few bits is cut into narrow parts alone."""
+"""A state of at most this many bits is cut into narrow parts only."""
 MAX_PARTS = 64
 
 _ACTOR = re.compile(r"(?:len\(|\d+ in )*([^.\s()]+)")
@@ -36,7 +36,7 @@ class OutOfRange(ValueError):
 
 
 class WrittenOutOfRange(OutOfRange):
-    """A step wrote such a value; `rule` is the rule instance's index in the machine."""
+    """A step wrote a value out of range; `rule` is the rule instance's index in the machine."""
 
     def __init__(self, rule: int) -> None:
         super().__init__(f"rule instance {rule} writes a value that is out of its leaf's range")
@@ -54,7 +54,7 @@ class BitField:
 
     @property
     def mask(self) -> int:
-        """The field's ones, at bit 0."""
+        """The field's mask, at bit 0."""
         return (1 << self.bits) - 1
 
     @property
@@ -79,7 +79,7 @@ class Layout:
     """The packed form of a machine's states.
 
     `places` has the leaves that vary, `constants` the values of all others; each leaf with a place
-    is in one of the `parts`. There is at least one word, and at least one part.
+    is in one of the `parts`. A layout has at least one word and one part.
     """
 
     leaves: tuple[Leaf, ...]
@@ -89,7 +89,7 @@ class Layout:
     parts: tuple[Part, ...]
 
     def pack(self, values: Sequence[int]) -> int:
-        """Leaf values, in the order of `leaves`, as one int. Raises OutOfRange."""
+        """Return leaf values, given in the order of `leaves`, as one int. Raises OutOfRange."""
         packed = 0
         for leaf, value in zip(self.leaves, values, strict=True):
             if not leaf.lo <= value <= leaf.hi:
@@ -102,11 +102,11 @@ class Layout:
         return packed
 
     def unpack(self, packed: int) -> tuple[int, ...]:
-        """The leaf values of a packed state, in the order of `leaves`."""
+        """Return the leaf values of a packed state, in the order of `leaves`."""
         return tuple(self.value(packed, leaf.name) for leaf in self.leaves)
 
     def value(self, packed: int, name: str) -> int:
-        """One leaf of a packed state."""
+        """Return one leaf of a packed state."""
         place = self.places.get(name)
         if place is None:
             return self.constants[name]
@@ -116,8 +116,8 @@ class Layout:
 def always_fits(leaf: Leaf, value: Node) -> bool:
     """Whether the value's interval alone shows that it is in the leaf's range.
 
-    Where it does not, the printed forms test each value they write: a value out of range would
-    run over into other leaves, and no count would tell.
+    Otherwise the printed forms test each value that they write: a value out of range would overflow
+    into other leaves, and no count of states would reveal it.
     """
     return leaf.is_bool or (leaf.lo <= value.lo and value.hi <= leaf.hi)
 
@@ -132,7 +132,7 @@ def _bits(leaves: Iterable[Leaf]) -> int:
 
 
 def _joined(groups: Iterable[list[Leaf]], most: int) -> Iterator[list[Leaf]]:
-    """Neighbours together while they have at most so many bits."""
+    """Join neighbouring groups while they have at most `most` bits together."""
     held: list[Leaf] = []
     for group in groups:
         if held and _bits(held) + _bits(group) > most:
@@ -144,7 +144,7 @@ def _joined(groups: Iterable[list[Leaf]], most: int) -> Iterator[list[Leaf]]:
 
 
 def _groups(varying: Sequence[Leaf]) -> list[list[Leaf]]:
-    """The leaves of each part, small neighbours joined."""
+    """Return the leaves of each part, with small neighbours joined."""
     if _bits(varying) <= SMALL_BITS:
         groups = list(_joined(([leaf] for leaf in varying), NARROW_BITS))
     else:
@@ -158,14 +158,14 @@ def _groups(varying: Sequence[Leaf]) -> list[list[Leaf]]:
 
 
 class _Words:
-    """Hands out bits: to wide parts whole words, to narrow ones what is left of a shared word."""
+    """Allocates bits: whole words to wide parts, and the rest of a shared word to narrow ones."""
 
     def __init__(self) -> None:
         self.count = 0
         self._shared = self._used = WORD_BITS
 
     def narrow(self, leaves: Sequence[Leaf]) -> tuple[Part, dict[str, BitField]]:
-        """Leaves side by side in one word."""
+        """Place leaves side by side in one word."""
         bits = _bits(leaves)
         if self._used + bits > WORD_BITS:
             self._shared, self._used = self.count, 0
@@ -178,7 +178,7 @@ class _Words:
         return part, places
 
     def wide(self, leaves: Sequence[Leaf]) -> tuple[Part, dict[str, BitField]]:
-        """Each leaf in the first of the part's words with room."""
+        """Place each leaf in the first of the part's words with room."""
         room: list[int] = []
         places = {leaf.name: _placed(leaf, room, self.count) for leaf in leaves}
         part = Part(self.count, len(room), 0, 0, tuple(leaf.name for leaf in leaves))
@@ -187,7 +187,7 @@ class _Words:
 
 
 def _placed(leaf: Leaf, room: list[int], first: int) -> BitField:
-    """Takes the leaf's bits from the first word with room; `room` has the free bits a word."""
+    """Take the leaf's bits from the first word with room; `room` has the free bits of each word."""
     if leaf.bits > WORD_BITS:
         raise OutOfRange(f"{leaf.name} needs {leaf.bits} bits; a word has {WORD_BITS}")
     word = next((w for w, free in enumerate(room) if free >= leaf.bits), len(room))
@@ -199,7 +199,8 @@ def _placed(leaf: Leaf, room: list[int], first: int) -> BitField:
 
 
 def lay_out(machine: Machine) -> Layout:
-    """The layout of a specialised machine. Raises OutOfRange for a leaf wider than a word."""
+    """Return the layout of a specialised machine. Raises OutOfRange for a leaf wider than a
+    word."""
     written = {name for rule in machine.rules for name in rule.updates}
     varying = [leaf for leaf in machine.leaves if leaf.name in written and leaf.bits > 0]
     words = _Words()

@@ -1,7 +1,7 @@
-"""What a lifted scope is, before it is printed as C, as integers or as solver terms.
+"""A lifted scope, before it is printed as C, as integers or as solver terms.
 
-A `Machine` is a finite transition system over named leaves: for each rule instance a guard and
-the leaves it writes, for each guarantee a Boolean node. It holds no Python of the model any more;
+A `Machine` is a finite transition system over named leaves: for each rule instance a guard and the
+leaves that it writes, and for each guarantee a Boolean node. It contains no Python of the model;
 back ends need nothing else.
 """
 
@@ -24,14 +24,15 @@ class Leaf:
 
     @property
     def bits(self) -> int:
-        """Width of the packed value, which is stored as value - lo."""
+        """The width of the packed value, which is stored as value - lo."""
         return (self.hi - self.lo).bit_length()
 
 
 @dataclass(frozen=True, slots=True)
 class RuleInstance:
-    """One rule with its choices fixed. `updates` holds written leaves only, by leaf name; `broken`
-    says where in its text, and when, a key is none of its map's: it writes out of range then."""
+    """One rule with its choices fixed. `updates` holds only written leaves, by leaf name. `broken`
+    lists the places in the text where a key may not be one of its map's, each with the condition of
+    this; the instance then writes a value out of range."""
 
     rule: str
     choice: tuple[tuple[str, int], ...]
@@ -41,19 +42,18 @@ class RuleInstance:
 
     @property
     def label(self) -> str:
-        """As it stands in traces: `request_arrives(producer=0, partition=0)`."""
+        """The label in traces: `request_arrives(producer=0, partition=0)`."""
         inside = ", ".join(f"{name}={value}" for name, value in self.choice)
         return f"{self.rule}({inside})"
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A scope, lifted.
+    """A lifted scope.
 
-    `leaves` are in a fixed order; `initial` gives each leaf's first value in that order;
-    `inputs` names the run-time values (budgets) with this scope's values for them;
-    `guarantees` are nodes that must be true in each state, `witnesses` nodes that must be true in
-    some state.
+    `leaves` are in a fixed order; `initial` gives each leaf's first value in that order; `inputs`
+    names the run-time values (budgets) with this scope's values for them; `guarantees` are nodes
+    that must be true in each state, `witnesses` nodes that must be true in some state.
     """
 
     name: str

@@ -1,10 +1,10 @@
-"""What the names of the model's modules stand for, checked before anything is lifted.
+"""Checks the meaning of names in the model's modules, before anything is lifted.
 
-Everything in `proofs` that reads a function resolves a name to the object that it is bound to in
-the function's module, and reads an object as its text says. Both are right only if Python, which
-runs the text, does the same. So each name has one meaning: a word of the language is the
+Code in `proofs` that reads a function resolves a name to the object that the function's module
+binds it to, and takes an object to be what its text says. Both are right only if Python, which runs
+the text, does the same. So each name must have one meaning: a word of the language is the
 language's, a function is what its `def` says, undecorated, and a record or an enumeration compares
-as its fields and numbers do.
+as its fields or numbers do.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from proofs.lift.source import Model
 from proofs.lift.words import HOMES, READ, WORDS, word_of
 
 DECORATORS = (language.event, language.receives, language.acts)
-"""Those that leave a function as it is, and note something of it."""
+"""The decorators that return a function unchanged, and only record something about it."""
 RECORD_DECORATORS = (language.record, faults.fault_table)
 STATEMENTS = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
-"""What a module of the model is made of, beside assignments of constants and docstrings."""
+"""The statements of a module of the model, besides assignments of constants and docstrings."""
 
 
 def hides_word(name: str) -> bool:
@@ -38,7 +38,7 @@ def hides_word(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ModuleReader:
-    """One module of a model: its text, and what its names are bound to."""
+    """One module of a model: its text, and the objects that its names are bound to."""
 
     model: Model
     name: str
@@ -46,22 +46,24 @@ class ModuleReader:
 
     @property
     def bound(self) -> dict[str, Any]:
-        """What the module's names are bound to, those aside that Python gives every module."""
+        """The objects that the module's names are bound to, without the names that every module
+        has."""
         names = vars(self.model.modules[self.name])
         return {n: found for n, found in names.items() if not n.startswith("__")}
 
     def refuse(self, node: ast.AST, problem: str, cure: str) -> Refusal:
-        """A refusal of a place of the module."""
+        """Return a refusal of a place of the module."""
         line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1
         return Refusal(self.model.files[self.name], line, column, "", problem, cure)
 
     def place_of(self, name: str) -> ast.AST:
-        """The last statement of the module that binds a name."""
+        """Return the last statement of the module that binds a name."""
         found = [s for s in self.tree.body if name in names_bound_by(s)]
         return found[-1] if found else self.tree
 
     def meaning(self, node: ast.expr) -> Any:
-        """What a name, or a name of another module, is bound to; None for other expressions."""
+        """Return the object of a name, or of a name of another module; None for other
+        expressions."""
         if isinstance(node, ast.Name):
             return self.bound.get(node.id, getattr(builtins, node.id, None))
         if isinstance(node, ast.Attribute):
@@ -71,16 +73,16 @@ class ModuleReader:
     # Names
 
     def wrong_names(self) -> Iterator[Refusal]:
-        """Names that hide a word, words under another name, and what comes from elsewhere."""
+        """Yield names that hide a word, words under another name, and objects from elsewhere."""
         for name, found in self.bound.items():
             if not name.isidentifier():
-                continue  # no text can use it: pytest's own, where it rewrites assertions
+                continue  # no text can use this name: pytest adds it when it rewrites assertions
             problem, cure = self.wrong_name(name, found)
             if problem:
                 yield self.refuse(self.place_of(name), problem, cure)
 
     def wrong_name(self, name: str, found: Any) -> tuple[str, str]:
-        """What is wrong with one name, and the cure; "" where nothing is."""
+        """Return the problem with one name and its cure; "" for both if the name is right."""
         word = word_of(found)
         if name in WORDS and found is not WORDS[name]:
             return f"{name} hides the word of the language", "take another name"
@@ -95,7 +97,7 @@ class ModuleReader:
     # Statements
 
     def wrong_statements(self) -> Iterator[Refusal]:
-        """What else than definitions, imports and constants a module does while it is imported."""
+        """Yield statements other than definitions, imports and constants."""
         for statement in self.tree.body:
             if isinstance(statement, STATEMENTS) or is_docstring(statement):
                 continue
@@ -112,7 +114,7 @@ class ModuleReader:
     # Functions
 
     def wrong_functions(self) -> Iterator[Refusal]:
-        """Functions that are not what their `def` says."""
+        """Yield functions that are not what their `def` says."""
         for node in self.tree.body:
             if isinstance(node, ast.FunctionDef):
                 yield from self.wrong_decorators(node)
@@ -123,7 +125,7 @@ class ModuleReader:
                     )
 
     def wrong_decorators(self, node: ast.FunctionDef) -> Iterator[Refusal]:
-        """Decorators that may give a function another meaning."""
+        """Yield decorators that may give a function another meaning."""
         for decorator in node.decorator_list:
             named = decorator.func if isinstance(decorator, ast.Call) else decorator
             if self.meaning(named) not in DECORATORS:
@@ -135,8 +137,8 @@ class ModuleReader:
     # Classes
 
     def wrong_classes(self) -> Iterator[Refusal]:
-        """Records and enumerations that behave otherwise than their fields and numbers say. What is
-        of another class is no value of the model."""
+        """Yield records and enumerations that behave otherwise than their fields and numbers say.
+        Objects of other classes are no values of the model."""
         for node in self.tree.body:
             if isinstance(node, ast.ClassDef):
                 found = self.bound.get(node.name)
@@ -146,7 +148,7 @@ class ModuleReader:
                     yield from self.wrong_record(node)
 
     def wrong_enumeration(self, node: ast.ClassDef) -> Iterator[Refusal]:
-        """What else than named numbers an enumeration has."""
+        """Yield everything in an enumeration except named numbers."""
         if [self.meaning(base) for base in node.bases] != [IntEnum] or node.keywords:
             yield self.refuse(node, f"{node.name} is no plain IntEnum", "derive it from IntEnum")
         for decorator in node.decorator_list:
@@ -158,7 +160,7 @@ class ModuleReader:
                 yield self.part_of_class(node, part, "members", "write a function of the member")
 
     def wrong_record(self, node: ast.ClassDef) -> Iterator[Refusal]:
-        """What else than fields a record has."""
+        """Yield everything in a record except fields."""
         bases = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
         if any(self.meaning(base) is not Generic for base in bases) or node.keywords:
             yield self.refuse(node, f"{node.name} has a base class", "name each field here")
@@ -171,18 +173,19 @@ class ModuleReader:
                 yield self.part_of_class(node, part, "fields", "write a function of the record")
 
     def has_options(self, field: ast.AnnAssign) -> bool:
-        """Whether a field's default is no value but options, `field(compare=False)`."""
+        """Whether a field's default is a set of options, `field(compare=False)`, instead of a
+        value."""
         called = field.value.func if isinstance(field.value, ast.Call) else None
         return called is not None and self.meaning(called) not in RECORDS
 
     def part_of_class(self, node: ast.ClassDef, part: ast.stmt, has: str, cure: str) -> Refusal:
-        """A refusal of a part of a class."""
+        """Return a refusal of a part of a class."""
         first = ast.unparse(part).splitlines()[0]
         return self.refuse(part, f"{node.name} has {has} only, not `{first}`", cure)
 
 
 def names_bound_by(statement: ast.stmt) -> list[str]:
-    """The names that a statement of a module or of a class binds."""
+    """Return the names that a statement of a module or of a class binds."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [statement.name]
     if isinstance(statement, ast.Import | ast.ImportFrom):
@@ -191,14 +194,14 @@ def names_bound_by(statement: ast.stmt) -> list[str]:
 
 
 def targets_of(statement: ast.stmt) -> list[ast.expr]:
-    """What a statement assigns to."""
+    """Return the targets of an assignment."""
     if isinstance(statement, ast.Assign):
         return statement.targets
     return [statement.target] if isinstance(statement, ast.AnnAssign) else []
 
 
 def is_docstring(statement: ast.stmt) -> bool:
-    """Whether a statement is a text by itself."""
+    """Whether a statement is a string by itself."""
     value = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
@@ -213,8 +216,8 @@ LOOKS: tuple[Look, ...] = (
 
 
 def refusals(model: Model) -> Iterator[Refusal]:
-    """Names, statements, functions and classes of lifted modules with a second meaning; events,
-    guarantees and witnesses whose names are taken; witnesses that are not listed."""
+    """Yield names, statements, functions and classes of lifted modules with a second meaning;
+    events, guarantees and witnesses whose names are taken; and witnesses that are not listed."""
     for name, tree in model.trees.items():
         if model.is_lifted(name):
             reader = ModuleReader(model, name, tree)
@@ -226,7 +229,7 @@ def refusals(model: Model) -> Iterator[Refusal]:
 
 
 def events_of_one_name(model: Model) -> Iterator[Refusal]:
-    """Events that another event hides: they are known by their names alone."""
+    """Yield events that another event hides, because events are identified by name alone."""
     seen: set[str] = set()
     for (module, name), tree in model.functions.items():
         if not is_event(vars(model.modules[module]).get(name)):
@@ -239,7 +242,7 @@ def events_of_one_name(model: Model) -> Iterator[Refusal]:
 
 
 def checks_of_one_name(model: Model) -> Iterator[Refusal]:
-    """Guarantees and witnesses that another one hides."""
+    """Yield guarantees and witnesses that another one of the same name hides."""
     module = model.modules.get("guarantees")
     for kind in ("GUARANTEES", "WITNESSES"):
         times = Counter(p.name for p in getattr(module, kind, ()))
@@ -248,7 +251,8 @@ def checks_of_one_name(model: Model) -> Iterator[Refusal]:
 
 
 def unlisted_witnesses(model: Model) -> Iterator[Refusal]:
-    """Witnesses of guarantees that nobody looks for."""
+    """Yield the guarantees whose witness is missing from WITNESSES, so that nothing looks for
+    it."""
     module = model.modules.get("guarantees")
     listed = {None, *(w.check for w in getattr(module, "WITNESSES", ()))}
     for guarantee in getattr(module, "GUARANTEES", ()):
@@ -258,6 +262,6 @@ def unlisted_witnesses(model: Model) -> Iterator[Refusal]:
 
 
 def refuse_table(model: Model, name: str, problem: str, cure: str) -> Refusal:
-    """A refusal of a table of the module of guarantees."""
+    """Return a refusal of a table of the module of guarantees."""
     reader = ModuleReader(model, "guarantees", model.trees["guarantees"])
     return reader.refuse(reader.place_of(name), problem, cure)

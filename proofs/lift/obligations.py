@@ -1,13 +1,13 @@
-"""What the packed forms take for granted, decided: every written leaf stays in its range.
+"""Decides what the packed forms take for granted: every written leaf stays in its range.
 
-Counts that agree between engines do not show that the packing is right: a value one too large
-runs over into its neighbour's bits in each of them alike. So for each rule instance and each
-leaf that it writes: if all leaves are in their ranges and the guard holds, the value written is
-in the leaf's range. Together with the initial state this covers every reachable state.
+Equal counts of two engines do not show that packing is right, because a value that is too large
+overflows into its neighbour's bits in all engines alike. So there is a claim for each rule instance
+and each leaf that it writes: if all leaves are in their ranges and the guard holds, the written
+value is in the leaf's range. With the initial state, these claims cover every reachable state.
 
-Most claims hold by the intervals that the graph's nodes carry; Z3 decides the others, first all
-of a rule instance at once. The same question with other claims decides definedness: whatever the
-front end noted as needed for the text to mean something (an index within its tuple).
+Most claims follow from the intervals of the graph's nodes; Z3 decides the others, first all claims
+of a rule instance together. Claims of definedness are decided in the same way: they say that what
+the front end recorded as necessary (an index within its tuple) always holds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NoSolver(RuntimeError):
 
 
 class Noted(Protocol):
-    """What must hold where a text is reached, as the front end noted it."""
+    """A condition that the front end recorded: it must hold where a text is reached."""
 
     @property
     def where(self) -> str:
@@ -40,12 +40,12 @@ class Noted(Protocol):
 
     @property
     def holds(self) -> Node:
-        """The condition, together with what leads there."""
+        """The condition, together with the path to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """If `given` holds of a state in range, so does `node`. Named `rule instance/what`."""
+    """A claim, named `rule instance/what`: if `given` holds of a state in range, so does `node`."""
 
     name: str
     given: Node
@@ -54,10 +54,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A claim's fate: `result` is "holds", "fails" or "unknown"; `by` "interval" or "z3".
+    """The outcome of a claim: `result` is "holds", "fails" or "unknown"; `by` is "interval" or
+    "z3".
 
-    A claim that fails comes with a state, by leaf name. The state is in range but need not be
-    reachable. It is read off the solver's model when somebody asks for it.
+    A claim that fails comes with a state, by leaf name. The state is in range but may be
+    unreachable. It is read from the solver's model when a caller asks for it.
     """
 
     name: str
@@ -67,17 +68,17 @@ class Decision:
 
     @property
     def counterexample(self) -> Mapping[str, int] | None:
-        """The state in which the claim fails, if it is known to."""
+        """The state in which the claim fails, if one is known."""
         return None if self.state is None else self.state()
 
 
 def within(node: Node, lo: int, hi: int) -> Node:
-    """lo <= node <= hi."""
+    """Return lo <= node <= hi."""
     return dag.both(dag.le(dag.const(lo), node), dag.le(node, dag.const(hi)))
 
 
 def range_claims(machine: Machine) -> Iterator[Claim]:
-    """For each rule instance and each number that it writes: it is in its leaf's range."""
+    """Yield the claims that each number which a rule instance writes is in its leaf's range."""
     leaves = {leaf.name: leaf for leaf in machine.leaves}
     for rule in machine.rules:
         for name, value in rule.updates.items():
@@ -87,7 +88,7 @@ def range_claims(machine: Machine) -> Iterator[Claim]:
 
 
 def definedness_claims(noted: Mapping[str, Sequence[Noted]]) -> Iterator[Claim]:
-    """For each rule instance, by label, what the front end noted: it always holds."""
+    """Yield the claims that the conditions recorded for each rule instance always hold."""
     for label, conditions in noted.items():
         for condition in conditions:
             yield Claim(f"{label}/{condition.where}", dag.TRUE, condition.holds)
@@ -138,7 +139,7 @@ class _Solver:
         return dag.ARITHMETIC[node.op](*args)
 
     def _check(self, broken: Any) -> tuple[str, Callable[[], Mapping[str, int]] | None]:
-        """Whether some state in range breaks a claim."""
+        """Return whether some state in range breaks a claim, and the state."""
         self._solver.push()
         self._solver.add(broken)
         said = self._solver.check()
@@ -149,14 +150,14 @@ class _Solver:
         return ("holds", None) if model is None else ("fails", partial(self._state, model))
 
     def _state(self, model: Any) -> Mapping[str, int]:
-        """The leaves' values in a model of the solver's."""
+        """Return the leaves' values in a model of the solver."""
         return {
             name: _number(model.eval(leaf, model_completion=True), self._z3)
             for name, leaf in self._leaves.items()
         }
 
     def decide(self, given: Node, claims: Sequence[Claim]) -> Iterator[Decision]:
-        """Decides claims with one hypothesis: all at once, and if that fails one by one."""
+        """Decide claims with one hypothesis: all together and, if that fails, one by one."""
         broken = [self._z3.Not(self._term(claim.node)) for claim in claims]
         self._solver.push()
         self._solver.add(self._term(given))
@@ -183,9 +184,9 @@ def _number(value: Any, z3: Any) -> int:
 def decide(
     machine: Machine, claims: Iterable[Claim], assume: Iterable[Node] = ()
 ) -> tuple[Decision, ...]:
-    """Decides claims about a machine's states, in their order. Raises NoSolver.
+    """Decide claims about a machine's states, in their order. Raises NoSolver.
 
-    `assume` are facts of every reachable state (guarantees that an exploration found kept), beside
+    `assume` are facts of every reachable state (guarantees that an exploration found kept), besides
     the ranges of the leaves.
     """
     decided: list[Decision] = []
@@ -201,10 +202,11 @@ def decide(
 
 
 def as_guarantees(claims: Iterable[Claim]) -> dict[str, Node]:
-    """The claims as guarantees, by name: an exploration decides what ranges alone leave open.
+    """Return claims as guarantees, by name: an exploration decides the claims that ranges alone
+    leave open.
 
-    Claims of the same name become one. (Range claims need this not: every engine tests, as it
-    goes, what intervals do not show, and ends with RangeBroken.)
+    Claims of the same name become one. (Range claims do not need this: every engine tests the
+    values whose intervals leave them open, and ends with RangeBroken.)
     """
     guarantees: dict[str, Node] = {}
     for claim in claims:
@@ -220,7 +222,7 @@ def initial_in_range(machine: Machine) -> bool:
 
 
 def decide_ranges(machine: Machine, assume: Iterable[Node] = ()) -> tuple[Decision, ...]:
-    """Decides every range claim, and first of all `initial/ranges`. Raises NoSolver."""
+    """Decide every range claim, after the claim `initial/ranges`. Raises NoSolver."""
     start = "holds" if initial_in_range(machine) else "fails"
     first = Decision("initial/ranges", start, "interval")
     return (first, *decide(machine, range_claims(machine), assume))

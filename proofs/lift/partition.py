@@ -1,14 +1,14 @@
-"""A rule instance or a condition, cut along the parts of a layout.
+"""Cuts a rule instance or a condition along the parts of a layout.
 
-What a rule instance does to one part mostly depends on few others. Cut apart, each piece is a
-function of little, which the C engine computes once for each value of what it reads:
+The effect of a rule instance on one part mostly depends on few other parts. Each piece is therefore
+a function of few bits, which the C engine computes once for each value of the parts that it reads:
 
 1. A conjunct that reads one part is a property of that part's values.
-2. A narrow part that gets constants gets a mask.
-3. All else becomes factors: what some parts become, and the conjuncts that read several parts, as
-   a function of the parts read. A factor that reads no more than another joins it.
+2. Constants that are written to a narrow part become a mask.
+3. All else becomes factors: the new values of some parts, and the conjuncts that read several
+   parts, as a function of the parts read. A factor joins another one that reads all its parts.
 
-Which leaves a piece reads and writes tells, bit by bit, what it is independent of.
+The leaves that a piece reads and writes tell, bit by bit, what the piece is independent of.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from proofs.lift.machine import RuleInstance
 from proofs.lift.simplifications import conjuncts
 
 Parts = int
-"""A set of parts: bit n is part n of the layout."""
+"""A set of parts: bit n stands for part n of the layout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Bits of a narrow part, counted from its lowest, that become `set`."""
+    """A constant that is written to a narrow part: `clear` and `set` are bits counted from its
+    lowest."""
 
     part: int
     clear: int
@@ -37,14 +38,15 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """What the parts `writes` become and whether the guard holds: a function of `reads`."""
+    """The new values of the parts `writes`, and whether the guard holds, as a function of
+    `reads`."""
 
     reads: Parts
     writes: Parts
     guard: tuple[Node, ...] = ()
 
     def joined(self, other: Factor) -> Factor:
-        """Both in one."""
+        """Return both factors as one."""
         return Factor(
             self.reads | other.reads, self.writes | other.writes, self.guard + other.guard
         )
@@ -52,7 +54,8 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A rule instance or a condition in pieces; `local` has conjuncts by the one part they read.
+    """A rule instance or a condition in pieces; `local` has conjuncts by the one part that they
+    read.
 
     `reads` and `writes` are the bits of the packed state that belong to the leaves it reads and
     writes.
@@ -66,12 +69,12 @@ class Split:
 
 
 def part_numbers(layout: Layout) -> dict[str, int]:
-    """Which part each leaf with a place is in."""
+    """Return the number of the part that each leaf with a place is in."""
     return {name: n for n, part in enumerate(layout.parts) for name in part.leaves}
 
 
 def parts_read(nodes: Iterable[Node], numbers: Mapping[str, int]) -> Parts:
-    """The parts whose leaves occur in the nodes."""
+    """Return the parts whose leaves occur in the nodes."""
     found = 0
     for node in dag.reachable(nodes):
         if node.op == "leaf" and node.name in numbers:
@@ -80,22 +83,23 @@ def parts_read(nodes: Iterable[Node], numbers: Mapping[str, int]) -> Parts:
 
 
 def leaf_bits(names: Iterable[str], layout: Layout) -> int:
-    """The bits of the packed state in which these leaves lie."""
+    """Return the bits of the packed state that hold these leaves."""
     places = (layout.places[name] for name in names if name in layout.places)
     return sum(place.mask << place.position for place in places)
 
 
 def bits_read(nodes: Iterable[Node], layout: Layout) -> int:
-    """The bits of the leaves that occur in the nodes."""
+    """Return the bits of the leaves that occur in the nodes."""
     return leaf_bits({n.name for n in dag.reachable(nodes) if n.op == "leaf"}, layout)
 
 
 def split_condition(
     condition: Node, layout: Layout
 ) -> tuple[dict[int, tuple[Node, ...]], list[tuple[Parts, Node]]]:
-    """The conjuncts that read one part, by that part; the others, with the parts they read.
+    """Return the conjuncts that read one part, by that part, and the others with the parts they
+    read.
 
-    A conjunct that reads no part stands with part 0.
+    A conjunct that reads no part is listed under part 0.
     """
     numbers = part_numbers(layout)
     local: dict[int, tuple[Node, ...]] = {}
@@ -111,7 +115,7 @@ def split_condition(
 
 
 def split_rule(rule: RuleInstance, layout: Layout) -> Split:
-    """A specialised rule instance in pieces."""
+    """Split a specialised rule instance into pieces."""
     local, rest = split_condition(rule.guard, layout)
     constants, factors = _written(rule, layout)
     factors += [Factor(reads, 0, (conjunct,)) for reads, conjunct in rest]
@@ -121,14 +125,14 @@ def split_rule(rule: RuleInstance, layout: Layout) -> Split:
 
 
 def split_check(condition: Node, layout: Layout) -> Split:
-    """A guarantee or a witness in pieces."""
+    """Split a guarantee or a witness into pieces."""
     local, rest = split_condition(condition, layout)
     factors = [Factor(reads, 0, (conjunct,)) for reads, conjunct in rest]
     return Split(local, (), tuple(_joined(factors)), bits_read([condition], layout), 0)
 
 
 def _written(rule: RuleInstance, layout: Layout) -> tuple[list[Constant], list[Factor]]:
-    """What the rule writes, by part."""
+    """Return what the rule writes, by part, as constants and factors."""
     numbers = part_numbers(layout)
     leaves = {leaf.name: leaf for leaf in layout.leaves}
     by_part: dict[int | None, list[str]] = {}
@@ -163,7 +167,7 @@ def _constant(
 
 
 def _joined(factors: Sequence[Factor]) -> list[Factor]:
-    """Each factor that reads no more than another goes into it."""
+    """Join each factor into another one that reads all parts that it reads."""
     kept: list[Factor] = []
     for factor in sorted(factors, key=lambda f: -f.reads.bit_count()):
         home = next((n for n, k in enumerate(kept) if factor.reads | k.reads == k.reads), None)

@@ -1,13 +1,13 @@
 """Named replacements in source text: the one way to plant a bug, in the model and in `impl`.
 
-A patch names a function, a class or a module by the end of its dotted name, and what it replaces
-there: one expression, statements in a row, or entries of a table, written as a dictionary that has
-these only. They are compared as syntax trees, so that neither formatting nor comments matter, and
-must be found exactly once.
+A patch names a function, a class or a module by the end of its dotted name, and the text there that
+it replaces: one expression, consecutive statements, or entries of a table, written as a dictionary
+of just these entries. Texts are compared as syntax trees, so that neither formatting nor comments
+matter, and the old text must be found exactly once.
 
-A patch that names a file instead, `model/idempotent/leader.py`, replaces lines in a row of its
-text. So each hunk of a unified diff is a patch, and a diff may add what a tree has no place for:
-fields, rules, guarantees.
+A patch that names a file instead, such as `model/idempotent/leader.py`, replaces consecutive lines
+of its text. Each hunk of a unified diff is therefore a patch, and a diff may add what a tree has no
+place for: fields, rules, guarantees.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ Piece = Sequence[ast.AST]
 """One expression, or statements."""
 
 BLOCKS = ("body", "orelse", "finalbody")
-"""Where a node of Python's syntax has statements."""
+"""The fields in which nodes of Python's syntax have statements."""
 
 
 class PatchError(ValueError):
-    """A patch that does not fit the text: unknown function, or an anchor not found just once."""
+    """A patch does not fit the text: the function is unknown, or the anchor is not found exactly
+    once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """One replacement inside one function, named `module.function` or `Class.method`; or inside
-    the text of one file."""
+    """One replacement inside one function, named `module.function` or `Class.method`, or inside the
+    text of one file."""
 
     function: str
     before: str
@@ -41,12 +42,13 @@ class Patch:
 
     @property
     def is_text(self) -> bool:
-        """Whether it names a file, whose lines it replaces."""
+        """Whether it names a file, in which it replaces lines."""
         return self.function.endswith(".py")
 
 
 def parse_rows(text: str) -> tuple[Patch, ...]:
-    """A list of (function, before, after), as JSON or Python. Raises PatchError with the line."""
+    """Parse a list of (function, before, after), as JSON or Python. Raises PatchError with the
+    line."""
     try:
         table = ast.parse(text.lstrip(" \t"), mode="eval").body
     except SyntaxError as error:
@@ -59,7 +61,7 @@ def parse_rows(text: str) -> tuple[Patch, ...]:
 
 
 def parse_row(row: ast.expr) -> Patch:
-    """One row of a list as a patch. Raises PatchError with the line."""
+    """Parse one row of a list as a patch. Raises PatchError with the line."""
     cells = row.elts if isinstance(row, ast.List | ast.Tuple) else []
     texts = [cell.value for cell in cells if isinstance(cell, ast.Constant)]
     match texts:
@@ -69,7 +71,7 @@ def parse_row(row: ast.expr) -> Patch:
 
 
 def parse_diff(diff: str) -> tuple[Patch, ...]:
-    """The hunks of a unified diff as patches of files. Raises PatchError."""
+    """Parse the hunks of a unified diff as patches of files. Raises PatchError."""
     found: list[Patch] = []
     name = ""
     hunk: list[str] = []
@@ -87,7 +89,7 @@ def parse_diff(diff: str) -> tuple[Patch, ...]:
 
 
 def hunk_patches(name: str, hunk: Sequence[str]) -> Iterator[Patch]:
-    """The patch that a hunk of a file is; none where it changes nothing. Raises PatchError."""
+    """Yield a hunk of a file as a patch, unless it changes nothing. Raises PatchError."""
     before, after = (side_of(hunk, mark) for mark in "-+")
     if before == after:
         return
@@ -97,12 +99,12 @@ def hunk_patches(name: str, hunk: Sequence[str]) -> Iterator[Patch]:
 
 
 def side_of(hunk: Iterable[str], mark: str) -> str:
-    """The lines of a hunk before it is applied ("-"), or after ("+")."""
+    """Return the lines of a hunk before it is applied ("-"), or after ("+")."""
     return "\n".join(line[1:] for line in hunk if line[0] in (" ", mark))
 
 
 def apply_to_text(patch: Patch, text: str) -> str:
-    """The text of the file with the patch's lines replaced. Raises PatchError."""
+    """Return the text of the file with the patch's lines replaced. Raises PatchError."""
     lines, before = text.splitlines(), patch.before.splitlines()
     starts = [i for i in range(len(lines)) if lines[i : i + len(before)] == before]
     if not before or len(starts) != 1:
@@ -131,7 +133,8 @@ def apply(patch: Patch, trees: Mapping[str, ast.Module]) -> str:
 
 
 def find_scope(name: str, trees: Mapping[str, ast.Module]) -> tuple[str, Scope]:
-    """The module, and in it the one scope whose dotted name ends so. Raises PatchError."""
+    """Return the one scope whose dotted name ends with `name`, and its module. Raises
+    PatchError."""
     found = {
         dotted: (module, scope)
         for module, tree in trees.items()
@@ -145,7 +148,7 @@ def find_scope(name: str, trees: Mapping[str, ast.Module]) -> tuple[str, Scope]:
 
 
 def scopes_in(name: str, scope: Scope) -> Iterator[tuple[str, Scope]]:
-    """A scope, and the classes and functions in it, with their dotted names."""
+    """Yield a scope, and the classes and functions in it, with their dotted names."""
     yield name, scope
     for node in scope.body if isinstance(scope, ast.Module | ast.ClassDef) else ():
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -153,7 +156,7 @@ def scopes_in(name: str, scope: Scope) -> Iterator[tuple[str, Scope]]:
 
 
 def parse_pieces(patch: Patch) -> tuple[Piece, Piece]:
-    """Both sides of a patch: two expressions, else statements. Raises PatchError."""
+    """Parse both sides of a patch: two expressions, else statements. Raises PatchError."""
     try:
         return parse_expression(patch.before), parse_expression(patch.after)
     except SyntaxError:
@@ -168,18 +171,18 @@ def parse_pieces(patch: Patch) -> tuple[Piece, Piece]:
 
 
 def parse_expression(text: str) -> Piece:
-    """A text as one expression. Raises SyntaxError."""
+    """Parse a text as one expression. Raises SyntaxError."""
     return [ast.parse(text.strip(), mode="eval").body]
 
 
 def entry_texts(table: ast.Dict) -> list[tuple[str, str]]:
-    """Keys and values, to be compared; `**more` has no key."""
+    """Return keys and values in a form for comparison; `**more` has no key."""
     keys = (ast.dump(key) if key else "" for key in table.keys)
     return list(zip(keys, map(ast.dump, table.values), strict=True))
 
 
 class _Replacer(ast.NodeTransformer):
-    """Replaces what reads like `before`, and counts."""
+    """Replaces pieces that equal `before`, and counts them."""
 
     def __init__(self, before: Piece, after: Piece) -> None:
         self.before = before
@@ -190,7 +193,7 @@ class _Replacer(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.expr) and [ast.dump(node)] == self.anchor:
             return self._replacement_at(node)[0]
-        # The inner parts first: what is put in is not searched.
+        # The inner parts come first, so that the replacement itself is not searched.
         node = self.generic_visit(node)
         if isinstance(node, ast.Dict):
             self._replace_entries(node)
@@ -219,7 +222,7 @@ class _Replacer(ast.NodeTransformer):
             table.values[start : start + length] = entries.values
 
     def _replacement_at(self, place: ast.AST) -> list[ast.AST]:
-        """Nodes of their own, at the place of what they replace."""
+        """Return fresh nodes with the position of the nodes that they replace."""
         self.found += 1
         nodes = [deepcopy(node) for node in self.after]
         for part in (part for node in nodes for part in ast.walk(node)):

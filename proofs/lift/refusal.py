@@ -1,4 +1,4 @@
-"""What is said of a place outside the subset of Python that the model is written in."""
+"""The message about a place outside the subset of Python that the model is written in."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a graph becomes where some conditions are known to hold.
+"""Simplifies a graph where some conditions are known to hold.
 
-Behind a guard, and in the branches behind a decision, much of what merging wrote down is decided
-already. `Facts` folds it away: a condition that is known becomes a constant wherever it occurs,
+After a guard, and in the branches of a decision, many of the conditions that merging produced are
+already decided. `Facts` folds them away: a known condition becomes a constant wherever it occurs,
 and a leaf that is compared with a constant gets a narrower interval, which folds more.
 """
 
@@ -37,7 +37,8 @@ def _rebuilt(node: Node, args: tuple[Node, ...]) -> Node:
 
 
 class Facts:
-    """Known values of conditions, and of leaves or their intervals. Grows; copy to branch."""
+    """Known values of conditions, and of leaves or their intervals. Facts accumulate; copy to
+    branch."""
 
     def __init__(self, leaves: Mapping[str, Node] | None = None) -> None:
         self._conditions: dict[int, Node] = {}
@@ -45,14 +46,14 @@ class Facts:
         self._applied: dict[int, Node] = {}
 
     def copy(self) -> Facts:
-        """The same facts, to which others may be added."""
+        """Return the same facts, to which others may be added."""
         other = Facts(self._leaves)
         other._conditions = dict(self._conditions)
         return other
 
     def applied(self, roots: Iterable[Node]) -> list[Node]:
-        """The roots with the facts folded in; one result for each root. What roots share is folded
-        once, also of roots asked for later, until another fact is learned."""
+        """Return each root with the facts folded in. Nodes that roots share are folded once, also
+        for roots of later calls, until another fact is learned."""
         wanted = list(roots)
         done = self._applied
         stack = wanted[::-1]
@@ -78,12 +79,12 @@ class Facts:
         return node if args == node.args else _rebuilt(node, args)
 
     def know(self, node: Node, value: int) -> None:
-        """The node has this value."""
+        """Record that the node has this value."""
         self._conditions[node.serial] = dag.const(value)
         self._applied = {}
 
     def learn(self, condition: Node, holds: bool) -> None:
-        """The condition is true, or false, from here on."""
+        """Record that the condition is true, or false, from here on."""
         if condition.is_const:
             return
         self._conditions[condition.serial] = dag.const(holds)
@@ -100,7 +101,7 @@ class Facts:
             self._compare(op, args[0], args[1], holds)
 
     def _compare(self, op: str, a: Node, b: Node, holds: bool) -> None:
-        """Narrows the interval of a leaf that is compared with a constant."""
+        """Narrow the interval of a leaf that is compared with a constant."""
         if op == "eq":
             if b.op == "leaf":
                 a, b = b, a
@@ -109,7 +110,7 @@ class Facts:
             elif b.is_const:
                 self._narrow(a, a.lo + (b.value == a.lo), a.hi - (b.value == a.hi))
             return
-        if not holds:  # not a < b is b <= a, not a <= b is b < a
+        if not holds:  # not a < b means b <= a, and not a <= b means b < a
             a, b, op = b, a, "le" if op == "lt" else "lt"
         strict = op == "lt"
         if b.is_const:
@@ -129,7 +130,7 @@ class Facts:
 
 
 def conjuncts(guard: Node) -> list[Node]:
-    """The operands of the guard's outermost conjunction, from left to right."""
+    """Return the operands of the guard's outermost conjunction, from left to right."""
     found: list[Node] = []
     stack = [guard]
     while stack:
@@ -142,7 +143,7 @@ def conjuncts(guard: Node) -> list[Node]:
 
 
 def under_guard(guard: Node, updates: Mapping[str, Node]) -> tuple[Node, dict[str, Node]]:
-    """A guard and what is written behind it, each conjunct folded into all that follows it."""
+    """Fold each conjunct of a guard into the later conjuncts and the updates."""
     facts = Facts()
     kept: list[Node] = []
     for conjunct in conjuncts(guard):
@@ -156,7 +157,7 @@ def under_guard(guard: Node, updates: Mapping[str, Node]) -> tuple[Node, dict[st
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What a rule writes depends on a condition first of all."""
+    """A decision: which updates a rule makes depends first of all on a condition."""
 
     condition: Node
     then: Written
@@ -164,16 +165,16 @@ class Branch:
 
 
 Written = Branch | Mapping[str, Node]
-"""What a rule writes, by leaf name, behind the decisions that decide most of it."""
+"""The updates of a rule, by leaf name, behind the decisions that most of them depend on."""
 
 CANDIDATES = 3
 MAX_DEPTH = 4
 WORTH = 0.7
-"""A decision is made first if what is left to compute behind it is this part, on average."""
+"""A decision comes first if it leaves, on average, at most this part of the work to do after it."""
 
 
 def branched(updates: Mapping[str, Node], depth: int = MAX_DEPTH) -> Written:
-    """The same updates behind decisions, so that a step computes only what it writes.
+    """Return the same updates behind decisions, so that a step computes only what it writes.
 
     A leaf that keeps its value in a branch is not written there.
     """
@@ -202,5 +203,5 @@ def _behind(updates: Mapping[str, Node], condition: Node, holds: bool) -> dict[s
 
 
 def _work(updates: Mapping[str, Node]) -> int:
-    """How much there is to compute and to write."""
+    """Return how much must be computed and written."""
     return len(updates) + sum(1 for _ in dag.reachable(updates.values()))

@@ -1,9 +1,9 @@
-"""The model's source: read, patched, and loaded.
+"""Reads, patches and loads the model's source.
 
 A *composition* is a package of the model: its actors, their world, its guarantees and scopes. A
 `Model` is one composition, as modules and as syntax trees. Without patches its modules are the
-package's own, as imported. With patches (`Patch`) the same source is executed as modules of its
-own; everything else in `proofs` takes a `Model` and cannot tell the difference.
+package's own, as imported. With patches (`Patch`) the same source is executed as separate modules.
+All other code in `proofs` takes a `Model` and cannot tell the difference.
 """
 
 from __future__ import annotations
@@ -41,17 +41,18 @@ NOT_LIFTED = frozenset({"configuration", "scopes", "spec", "variants"})
 
 
 class UnknownAssumedProperty(ValueError):
-    """No assumed property of the model has this name; the message lists those that it has."""
+    """No assumed property of the model has this name; the message lists the names that exist."""
 
 
 class UnknownClaim(ValueError):
-    """A scope never has what nothing is called; the message has scope and name."""
+    """A scope claims that it never has something, but nothing has this name; the message has
+    both."""
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """One composition, as text and as running modules. `trees` has each module's text, `functions`
-    each function's by (module, name)."""
+    """One composition, as text and as running modules. `trees` has the text of each module,
+    `functions` the text of each function by (module, name)."""
 
     package: str
     modules: Mapping[str, ModuleType]
@@ -61,7 +62,7 @@ class Model:
     patches: tuple[Patch, ...]
 
     def __getattr__(self, name: str) -> Any:
-        """A module of the model: `model.world`, `model.guarantees`, ..."""
+        """Return a module of the model: `model.world`, `model.guarantees`, ..."""
         try:
             return self.modules[name]
         except KeyError:
@@ -95,8 +96,9 @@ class Model:
         return module not in NOT_LIFTED
 
     def tree_of(self, function: Callable[..., Any]) -> ast.FunctionDef | None:
-        """The syntax tree of a function of the model; None if it is not the model's, or does
-        something else than the text of that name: a decorator's, or one that another made."""
+        """Return the syntax tree of a function of the model. None if it is not a function of the
+        model, or does not do what the text of its name says: a decorator or another function made
+        it."""
         package, _, module = function.__module__.rpartition(".")
         if package != self.package or not is_defined_at_top(function):
             return None
@@ -104,13 +106,14 @@ class Model:
 
 
 def is_defined_at_top(function: Callable[..., Any]) -> bool:
-    """Whether a function's `def` stands at the top of its module, and makes just this function."""
+    """Whether a function's `def` stands at the top of its module, and makes exactly this
+    function."""
     code = getattr(function, "__code__", None)
     return code is not None and code.co_qualname == function.__name__ and not code.co_freevars
 
 
 def functions_of(trees: Mapping[str, ast.Module]) -> dict[tuple[str, str], ast.FunctionDef]:
-    """All top-level functions, by (module, name)."""
+    """Return all top-level functions, by (module, name)."""
     return {
         (name, node.name): node
         for name, tree in trees.items()
@@ -120,7 +123,8 @@ def functions_of(trees: Mapping[str, ast.Module]) -> dict[tuple[str, str], ast.F
 
 
 def imports_of(tree: ast.Module, package: str) -> set[str]:
-    """The modules of the package that a module imports, at its top as all of the model do."""
+    """Return the modules of the package that a module imports at its top, where the model's imports
+    are."""
     names: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module == package:
@@ -132,23 +136,24 @@ def imports_of(tree: ast.Module, package: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class PackageSource:
-    """The text of a package's modules; `trees` has each module after those that it imports."""
+    """The text of a package's modules; `trees` has each module after the modules that it
+    imports."""
 
     package: str
     trees: Mapping[str, ast.Module]
 
     def file(self, name: str) -> str:
-        """The name that errors give a module's file."""
+        """Return a module's file as errors name it."""
         return file_of(self.package, name)
 
 
 def file_of(package: str, module: str) -> str:
-    """A module's file, below the folder of the repository."""
+    """Return a module's file, below the folder of the repository."""
     return f"{package.replace('.', '/')}/{module}.py"
 
 
 def read_source(package: str, hunks: Sequence[Patch] = ()) -> PackageSource:
-    """Fresh syntax trees of all modules that a package has, with patches of their text applied.
+    """Return fresh syntax trees of all modules of a package, with patches of their text applied.
 
     Raises PatchError.
     """
@@ -163,7 +168,7 @@ def read_source(package: str, hunks: Sequence[Patch] = ()) -> PackageSource:
 
 
 def texts_of(package: str) -> dict[str, str]:
-    """The text of each module of a package, by the module's name."""
+    """Return the text of each module of a package, by the module's name."""
     root = importlib.import_module(package).__file__
     assert root is not None
     texts = {path.stem: path.read_text(encoding="utf-8") for path in Path(root).parent.glob("*.py")}
@@ -172,7 +177,8 @@ def texts_of(package: str) -> dict[str, str]:
 
 
 def parse(text: str, file: str) -> ast.Module:
-    """A module's text as a tree. Raises PatchError: only a patched text is no Python."""
+    """Parse a module's text. Raises PatchError, because only a patched text can fail to be
+    Python."""
     try:
         return ast.parse(text, file)
     except SyntaxError as error:
@@ -181,7 +187,8 @@ def parse(text: str, file: str) -> ast.Module:
 
 @contextmanager
 def _set_aside(package: str, names: Collection[str]) -> Iterator[ModuleType]:
-    """While patched source is executed, an import of one of the package's modules means that."""
+    """Make imports of the package's modules find the patched ones, while patched source is
+    executed."""
     parent = sys.modules[package]
     kept = {name: sys.modules.pop(f"{package}.{name}") for name in names}
     try:
@@ -193,7 +200,8 @@ def _set_aside(package: str, names: Collection[str]) -> Iterator[ModuleType]:
 
 
 def execute(source: PackageSource) -> dict[str, ModuleType]:
-    """The source as modules of its own. Raises PatchError: only a patched text does not run."""
+    """Execute the source as separate modules. Raises PatchError, because only a patched text can
+    fail."""
     modules: dict[str, ModuleType] = {}
     with _set_aside(source.package, source.trees) as parent:
         for name, tree in source.trees.items():
@@ -210,8 +218,8 @@ def execute(source: PackageSource) -> dict[str, ModuleType]:
 
 
 def place_of(error: Exception, source: PackageSource, executed: str) -> str:
-    """The file in which a patched text fails while one is executed, and the code there: lines of a
-    patched text have other numbers than those of the file."""
+    """Return the file in which a patched text fails during execution, and the code there. Line
+    numbers would mislead, because a patched text has other lines than the file."""
     trees = {source.file(name): tree for name, tree in source.trees.items()}
     frames = traceback.extract_tb(error.__traceback__)
     places = ((f.filename, f.lineno) for f in reversed(frames) if f.filename in trees)
@@ -223,21 +231,21 @@ def place_of(error: Exception, source: PackageSource, executed: str) -> str:
 
 @functools.lru_cache(maxsize=512)
 def code_of(tree: ast.Module, file: str) -> CodeType:
-    """A module's code; of a tree that many models share it is compiled once."""
+    """Compile a module's code, once for a tree that many models share."""
     return compile(tree, file, "exec")
 
 
 @functools.lru_cache(maxsize=64)
 def modules_that_act(model: Model) -> frozenset[str]:
-    """The modules with events, and those that they import, directly or not: what happens stands
-    there. All others only look at worlds."""
+    """Return the modules with events and the modules that they import, directly or not. All others
+    only look at worlds."""
     return modules_imported_by(
         model, {r.__module__.rpartition(".")[2] for r in model.rules.values()}
     )
 
 
 def modules_imported_by(model: Model, modules: Iterable[str]) -> frozenset[str]:
-    """Some modules of a model, and those that they import, directly or not."""
+    """Return some modules of a model, and the modules that they import, directly or not."""
     trees = model.trees
     found: set[str] = set()
     frontier = set(modules)
@@ -250,13 +258,13 @@ def modules_imported_by(model: Model, modules: Iterable[str]) -> frozenset[str]:
 
 @functools.cache
 def source_of(package: str) -> PackageSource:
-    """A package's source as it stands, which nobody changes."""
+    """Return a package's source as it stands; callers must not change it."""
     return read_source(package)
 
 
 @functools.cache
 def load_package(package: str) -> Model:
-    """The model that a package is, as it stands. Raises UnknownClaim."""
+    """Return the model of a package, as it stands. Raises UnknownClaim."""
     source = source_of(package)
     modules = {name: importlib.import_module(f"{package}.{name}") for name in source.trees}
     files = {name: source.file(name) for name in modules}
@@ -266,8 +274,8 @@ def load_package(package: str) -> Model:
 
 
 def check_scopes(model: Model) -> None:
-    """Raises UnknownClaim where a scope never has what nothing is called. Other packages than
-    compositions may have no named scopes."""
+    """Raise UnknownClaim if a scope claims that it never has a name which nothing has. Packages
+    other than compositions may have no named scopes."""
     scopes = getattr(model.modules.get("scopes"), "SCOPES", {})
     claims = [(scope.name, name) for scope in scopes.values() for name in scope.never]
     known = claimed_names(model) if claims else set()
@@ -279,21 +287,22 @@ def check_scopes(model: Model) -> None:
 
 
 def claimed_names(model: Model) -> set[str]:
-    """What a scope may claim never to have: events, witnesses, steps of the specification."""
+    """Return the names that a scope may claim never to have: events, witnesses, steps of the
+    specification."""
     witnesses = (witness.name for witness in model.guarantees.WITNESSES)
     steps = getattr(model.modules.get("spec"), "STEPS", ())
     return {*model.rules, *witnesses, *(step.name for step in steps)}
 
 
 def load(package: str, patches: Sequence[Patch] = ()) -> Model:
-    """The model that a package is, with patches applied. Raises PatchError."""
+    """Return the model of a package, with patches applied. Raises PatchError."""
     return load_patched(package, tuple(patches)) if patches else load_package(package)
 
 
 @functools.lru_cache(maxsize=16)
 def load_patched(package: str, patches: tuple[Patch, ...]) -> Model:
-    """The model with patches applied; who explores it and who replays its traces get the same one.
-    Raises PatchError."""
+    """Return the model with patches applied. The result is cached, so that exploration and replay
+    of its traces use the same object. Raises PatchError."""
     unpatched = load_package(package)
     source = patched_source(unpatched, patches)
     modules = execute(source)
@@ -303,9 +312,9 @@ def load_patched(package: str, patches: tuple[Patch, ...]) -> Model:
 
 
 def patched_source(unpatched: Model, patches: Sequence[Patch]) -> PackageSource:
-    """The source with patches applied. Modules that no patch changes are shared with the model
-    without patches: reading them is most of the time that a small change takes. Raises PatchError.
-    """
+    """Return the source with patches applied. Modules that no patch changes are shared with the
+    model without patches, because reading them takes most of the time of a small change. Raises
+    PatchError."""
     package, hunks = unpatched.package, hunks_of(unpatched, patches)
     source = read_source(package, hunks) if hunks else source_of(package)
     named = [patch for patch in patches if not patch.is_text]
@@ -320,15 +329,15 @@ def patched_source(unpatched: Model, patches: Sequence[Patch]) -> PackageSource:
 
 
 def members_of(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """The members of a module's own enumerations, as `Class.MEMBER`, with their numbers."""
+    """Yield the members of a module's own enumerations, as `Class.MEMBER`, with their numbers."""
     for kind in vars(module).values():
         if isinstance(kind, EnumMeta) and kind.__module__ == module.__name__:
             yield from ((f"{kind.__name__}.{m.name}", m.value) for m in kind)  # type: ignore[var-annotated]
 
 
 def check_members(before: Mapping[str, ModuleType], after: Mapping[str, ModuleType]) -> None:
-    """Raise PatchError where a member has another number than before: the formulas of proofs know
-    members by their numbers, and would speak of another one."""
+    """Raise PatchError if a member has another number than before. The formulas of proofs identify
+    members by number, and would then be about another member."""
     for module in before:
         numbers = dict(members_of(before[module]))
         for name, number in members_of(after[module]):
@@ -340,8 +349,8 @@ def check_members(before: Mapping[str, ModuleType], after: Mapping[str, ModuleTy
 
 
 def hunks_of(model: Model, patches: Sequence[Patch]) -> list[Patch]:
-    """The patches of a model's own files; a diff may change other compositions too. Raises
-    PatchError where nothing is left."""
+    """Return the patches of a model's own files; a diff may change other compositions too. Raises
+    PatchError if no patch is left."""
     files = set(model.files.values())
     for patch in patches:
         if patch.is_text and patch.function not in files:
@@ -353,7 +362,7 @@ def hunks_of(model: Model, patches: Sequence[Patch]) -> list[Patch]:
 
 
 def model_folder() -> Path:
-    """Where the model's source is."""
+    """Return the folder of the model's source."""
     assert model.__file__ is not None
     return Path(model.__file__).parent
 
@@ -364,16 +373,16 @@ COMPOSITIONS = tuple(
         key=lambda n: (n != "idempotent", n),
     )
 )
-"""The packages of the model, each with actors and a world of its own."""
+"""The packages of the model, each with its own actors and world."""
 
 
 def load_model(name: str, patches: Sequence[Patch] = ()) -> Model:
-    """One of COMPOSITIONS. Raises PatchError."""
+    """Return the model of one of COMPOSITIONS. Raises PatchError."""
     return load(f"model.{name}", patches)
 
 
 def check_file(name: str) -> None:
-    """Raises PatchError for a file that is no composition's."""
+    """Raise PatchError for a file that belongs to no composition."""
     if not any(name in load_model(home).files.values() for home in COMPOSITIONS):
         folders = ", ".join(f"model/{home}" for home in COMPOSITIONS)
         raise PatchError(f"{name} cannot be patched; a diff changes files of {folders}")
@@ -382,9 +391,9 @@ def check_file(name: str) -> None:
 def patches_by_composition(
     patches: Sequence[Patch], names: Collection[str] = COMPOSITIONS
 ) -> dict[str, tuple[Patch, ...]]:
-    """The patches of each composition, of those that are named: hunks where their files are, the
-    others all together in the one text that they fit. Raises PatchError where nothing is changed.
-    """
+    """Return the patches of each composition among those named. Hunks belong to the composition of
+    their file; the other patches belong, all together, to the one text that they fit. Raises
+    PatchError if nothing is changed."""
     hunks = [patch for patch in patches if patch.is_text]
     named = tuple(patch for patch in patches if not patch.is_text)
     changed = {name: named for name in (fitting(named, names),) if name}
@@ -399,8 +408,8 @@ def patches_by_composition(
 
 
 def fitting(patches: Sequence[Patch], names: Collection[str]) -> str:
-    """The one composition whose text has what the patches replace; "" without patches. Raises
-    PatchError."""
+    """Return the one composition that has the text which the patches replace; "" without patches.
+    Raises PatchError."""
     found, errors = [], []
     for name in names if patches else ():
         try:
@@ -417,37 +426,37 @@ def fitting(patches: Sequence[Patch], names: Collection[str]) -> str:
 
 @functools.cache
 def composition_of(scope: str) -> str:
-    """The name of the composition that has a scope, also where some of its budgets are replaced.
-    An unknown scope is taken for one of the first composition, which refuses it."""
+    """Return the name of the composition that has a scope, also if some of its budgets are
+    replaced. An unknown scope is attributed to the first composition, which refuses it."""
     name = scope.partition("/")[0]
     return next((c for c in COMPOSITIONS if name in scopes_of(load_model(c))), COMPOSITIONS[0])
 
 
 def scopes_of(model: Model) -> frozenset[str]:
-    """The names of a model's scopes, those of liveness too."""
+    """Return the names of a model's scopes, including those of liveness."""
     unbounded = getattr(model.modules.get("liveness"), "SCOPES", {})
     return frozenset(model.scopes.SCOPES) | frozenset(unbounded)
 
 
 def scope_names() -> Iterator[str]:
-    """The names of the scopes of all compositions."""
+    """Yield the names of the scopes of all compositions."""
     for name in COMPOSITIONS:
         yield from sorted(scopes_of(load_model(name)))
 
 
 def model_for(scope: str, patches: Sequence[Patch] = ()) -> Model:
-    """The model whose scope it is. Raises PatchError."""
+    """Return the model that has the scope. Raises PatchError."""
     return load_model(composition_of(scope), patches)
 
 
 def assumed_properties_of(model: Model) -> tuple[Any, ...]:
-    """What users believe and nobody guarantees, where a model says it."""
+    """Return the properties that users assume and no variant guarantees, if the model lists any."""
     return tuple(getattr(model.modules.get("assumed_properties"), "ASSUMED_PROPERTIES", ()))
 
 
 def with_assumed_properties(model: Model, names: Collection[str]) -> Model:
-    """The model with these assumed properties among its guarantees. They take time, so they are
-    checked by name only. Raises UnknownAssumedProperty."""
+    """Return the model with these assumed properties among its guarantees. They are checked by name
+    only, because they take time. Raises UnknownAssumedProperty."""
     if not names:
         return model
     known = {assumed.name: assumed for assumed in assumed_properties_of(model)}
@@ -470,10 +479,10 @@ PATCH_FILE = (
 
 
 def read_patches(path: Path) -> tuple[Patch, ...]:
-    """Patches from a file: a unified diff of files of the model, or a list of (function, before,
-    after), as JSON or Python.
+    """Read patches from a file: a unified diff of files of the model, or a list of (function,
+    before, after), as JSON or Python.
 
-    Raises PatchError with the place if the file is of neither form.
+    Raises PatchError with the place if the file has neither form.
     """
     try:
         text = path.read_text(encoding="utf-8")

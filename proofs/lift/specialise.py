@@ -1,10 +1,10 @@
-"""Folds into a machine what can never change in it, before the machine is laid out and printed.
+"""Folds constant leaves into a machine, before the machine is laid out and printed.
 
 A leaf is constant when no rule that can ever fire writes anything but its initial value. Which
 rules can fire depends on the constants, so both are found together: assume that every leaf is
-constant, look for a rule that is enabled under the assumption and contradicts it, drop what it
-contradicts, and repeat until nothing does. What is left holds in every reachable state, by
-induction over the steps that reach it.
+constant, look for a rule that is enabled under the assumption and changes such a leaf, drop the
+assumption for this leaf, and repeat until no rule changes one. By induction over steps, the
+remaining leaves are constant in every reachable state.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from proofs.lift.simplifications import Facts, conjuncts, under_guard
 
 
 def substitute(roots: Iterable[Node], leaves: Mapping[str, Node]) -> list[Node]:
-    """The roots with the named leaves replaced, folded again; one result for each root."""
+    """Return each root with the named leaves replaced, and folded again."""
     return Facts(leaves).applied(roots)
 
 
 def initial_node(leaf: Leaf, value: int) -> Node:
-    """A leaf's value as a node of the leaf's kind."""
+    """Return a leaf's value as a node of the leaf's kind."""
     return dag.const(bool(value)) if leaf.is_bool else dag.const(value)
 
 
 def _contradicted(rule: RuleInstance, constants: Mapping[str, Node], facts: Facts) -> set[str]:
-    """Which of the constants the rule changes, if it is enabled under them at all."""
+    """Return the constants that the rule changes, if it is enabled under them at all."""
     names = [name for name in rule.updates if name in constants]
     if not names or facts.applied([rule.guard])[0] is dag.FALSE:
         return set()
@@ -38,7 +38,7 @@ def _contradicted(rule: RuleInstance, constants: Mapping[str, Node], facts: Fact
 
 
 def constant_leaves(machine: Machine) -> dict[str, Node]:
-    """The leaves that keep their initial value in every reachable state, by name."""
+    """Return the leaves that keep their initial value in every reachable state, by name."""
     constants = {
         leaf.name: initial_node(leaf, value)
         for leaf, value in zip(machine.leaves, machine.initial, strict=True)
@@ -60,7 +60,8 @@ def constant_leaves(machine: Machine) -> dict[str, Node]:
 
 
 def leaves_of(rule: RuleInstance) -> frozenset[str]:
-    """The leaves that a rule reads or writes: what it contradicts depends on no others."""
+    """Return the leaves that a rule reads or writes; which constants it changes depends on no
+    others."""
     read = dag.reachable([rule.guard, *rule.updates.values()])
     return frozenset(rule.updates).union(node.name for node in read if node.op == "leaf")
 
@@ -82,7 +83,7 @@ def _specialised_rule(
 
 
 def with_constant_inputs(machine: Machine) -> Machine:
-    """The machine of these budgets alone: their values are folded into the guards."""
+    """Return the machine for its budgets alone, with their values folded into the guards."""
     facts = Facts()
     for name, value in machine.inputs.items():
         facts.know(dag.run_time_input(name), value)
@@ -92,8 +93,8 @@ def with_constant_inputs(machine: Machine) -> Machine:
 
 
 def without_contradiction(guard: Node) -> Node:
-    """The guard, False where its conjuncts exclude each other. The smallest are learned first: what
-    is folded into a larger one decides it."""
+    """Return the guard, or False if its conjuncts exclude each other. The smallest conjuncts are
+    learned first, because folding them into a larger one may decide it."""
     facts = Facts()
     for conjunct in sorted(conjuncts(guard), key=size):
         folded = facts.applied([conjunct])[0]
@@ -105,16 +106,16 @@ def without_contradiction(guard: Node) -> Node:
 
 
 def size(node: Node) -> int:
-    """How many nodes it is made of, itself among them."""
+    """Return the number of nodes below a node, itself included."""
     return sum(1 for _ in dag.reachable([node]))
 
 
 def specialise(machine: Machine) -> Machine:
-    """The same machine with its constant leaves folded in, and each guard into what it guards.
+    """Return the same machine with its constant leaves folded in, and each guard into its updates.
 
-    Updates mean something where the guard holds, and only there. Leaves, their order and the
-    order of the rule instances stay; a rule instance that can never fire keeps its place with
-    the guard False and no updates; an update that changes nothing goes.
+    Updates are meaningful only where the guard holds. Leaves, their order and the order of the rule
+    instances stay. A rule instance that can never fire keeps its place with the guard False and no
+    updates. An update that changes nothing is dropped.
     """
     constants = constant_leaves(machine)
     facts = Facts(constants)
@@ -129,7 +130,7 @@ def specialise(machine: Machine) -> Machine:
 
 
 def rule_groups(machine: Machine) -> dict[str, list[tuple[int, RuleInstance]]]:
-    """The instances that can fire, with their index in the machine, by rule name."""
+    """Return the instances that can fire, with their index in the machine, by rule name."""
     groups: dict[str, list[tuple[int, RuleInstance]]] = {}
     for index, rule in enumerate(machine.rules):
         if not (rule.guard.is_const and not rule.guard.value):

@@ -1,7 +1,7 @@
-"""The graph evaluated as it stands, one state at a time: slow, and nothing can be packed wrong.
+"""Evaluates the graph directly, one state at a time: slow, but without packing that could be wrong.
 
-The printed forms are tested against it; it also says what a step wrote when no packed state
-could hold it.
+The printed forms are tested against it. It also says what a step wrote when no packed state could
+hold the value.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ OPERATIONS: Mapping[str, Callable[..., int]] = {
     "or": lambda a, b: a or b,
     "ite": lambda condition, then, otherwise: then if condition else otherwise,
 }
-"""What each operation does with Python's own numbers."""
+"""The operations on Python's own numbers."""
 
 
 def evaluate(
     roots: Iterable[Node], leaves: Mapping[str, int], inputs: Mapping[str, int]
 ) -> list[int]:
-    """The roots' values, one for each, where leaves and budgets have these values."""
+    """Return the value of each root, for these values of leaves and budgets."""
     wanted = list(roots)
     known: dict[int, int] = {}
     for node in reachable(wanted):
@@ -40,26 +40,27 @@ def evaluate(
 
 
 def initial_values(machine: Machine) -> dict[str, int]:
-    """The initial state, by leaf name."""
+    """Return the initial state, by leaf name."""
     names = (leaf.name for leaf in machine.leaves)
     return dict(zip(names, map(int, machine.initial), strict=True))
 
 
 def written(machine: Machine, values: Mapping[str, int], rule: int) -> dict[str, int] | None:
-    """What a rule instance writes in a state, by leaf name; None if its guard fails."""
+    """Return what a rule instance writes in a state, by leaf name; None if its guard fails."""
     instance = machine.rules[rule]
     guard, *results = evaluate([instance.guard, *instance.updates.values()], values, machine.inputs)
     return dict(zip(instance.updates, results, strict=True)) if guard else None
 
 
 def successors(machine: Machine, values: Mapping[str, int]) -> list[tuple[int, dict[str, int]]]:
-    """(rule instance, state) for each enabled instance, smallest first."""
+    """Return (rule instance, state) for each enabled instance, smallest first."""
     found = ((rule, written(machine, values, rule)) for rule in range(len(machine.rules)))
     return [(rule, {**values, **wrote}) for rule, wrote in found if wrote is not None]
 
 
 def values_after(machine: Machine, steps: Sequence[int]) -> dict[str, int]:
-    """The state behind some steps from the initial one. Raises ValueError if one is disabled."""
+    """Return the state after some steps from the initial one. Raises ValueError if one is
+    disabled."""
     values = initial_values(machine)
     for number, rule in enumerate(steps):
         wrote = written(machine, values, rule)
@@ -71,7 +72,7 @@ def values_after(machine: Machine, steps: Sequence[int]) -> dict[str, int]:
 
 
 def undefined_at(machine: Machine, steps: Sequence[int]) -> list[str]:
-    """Where in the text the last step finds a key that is none of its map's."""
+    """Return the places in the text where the last step meets a key that its map does not have."""
     *before, last = steps
     values, broken = values_after(machine, before), machine.rules[last].broken
     found = evaluate((node for _, node in broken), values, machine.inputs)
@@ -79,7 +80,7 @@ def undefined_at(machine: Machine, steps: Sequence[int]) -> list[str]:
 
 
 def out_of_range(machine: Machine, steps: Sequence[int]) -> list[str]:
-    """The leaves out of their range behind some steps, as in `x = 5 (of 0 .. 4)`."""
+    """Return the leaves out of their range after some steps, as in `x = 5 (of 0 .. 4)`."""
     values = values_after(machine, steps)
     return [
         f"{leaf.name} = {values[leaf.name]} (of {leaf.lo} .. {leaf.hi})"

@@ -1,8 +1,8 @@
-"""The subset of Python that the model is written in, checked before anything is lifted.
+"""Checks that the model's text stays in its subset of Python, before anything is lifted.
 
-Each refusal names file, line, column and function, quotes the text, and says what to write
-instead. Types are mypy's business; what only evaluation can see (an unknown field, a condition
-that is no bool) is refused by the evaluator with the same kind of message.
+Each refusal names file, line, column and function, quotes the text, and says what to write instead.
+mypy checks types. The evaluator refuses, with the same kind of message, what only evaluation can
+find (an unknown field, a condition that is not a bool).
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ class Checker:
         self.refusals: list[Refusal] = []
 
     def refuse(self, node: ast.AST, problem: str, cure: str) -> None:
-        """Note a place outside the subset."""
+        """Record a place outside the subset."""
         line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0) + 1
         refusal = Refusal(self.file, line, column, self.tree.name, problem, cure)
         self.refusals.append(refusal)
 
     def check(self) -> list[Refusal]:
-        """All refusals of the function."""
+        """Return all refusals of the function."""
         arguments = self.tree.args
         extra = arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults
         extra = extra or arguments.posonlyargs
@@ -109,7 +109,7 @@ class Checker:
         return self.refusals
 
     def block(self, statements: list[ast.stmt], names: set[str]) -> bool:
-        """Check statements; whether each path through them returns."""
+        """Check statements; return whether each path through them returns."""
         for position, statement in enumerate(statements):
             if isinstance(statement, ast.Return):
                 self.returned(statement, names)
@@ -132,14 +132,14 @@ class Checker:
         return False
 
     def returned(self, statement: ast.Return, names: set[str]) -> None:
-        """A return has a value."""
+        """Check that a return has a value."""
         if statement.value is None:
             self.refuse(statement, "return without a value", "return the result")
         else:
             self.expression(statement.value, names)
 
     def assignment(self, statement: ast.Assign, names: set[str]) -> None:
-        """One fresh name gets one value."""
+        """Check that an assignment gives one fresh name one value."""
         self.expression(statement.value, names)
         target = statement.targets[0]
         if len(statement.targets) != 1 or not isinstance(target, ast.Name):
@@ -153,12 +153,12 @@ class Checker:
         names.add(target.id)
 
     def named(self, node: ast.AST, name: str) -> None:
-        """A name of the function's own hides no word."""
+        """Check that a name of the function's own hides no word."""
         if meanings.hides_word(name):
             self.refuse(node, f"{name} hides the word of the language", "take another name")
 
     def lone_expression(self, statement: ast.Expr, names: set[str]) -> None:
-        """Only docstrings, require and within_scope stand alone."""
+        """Check that only docstrings, require and within_scope stand alone."""
         value = statement.value
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             return
@@ -192,7 +192,7 @@ class Checker:
                     self.expression(child.value, names)
 
     def operators(self, node: ast.expr) -> None:
-        """Only the subset's operators and comparisons."""
+        """Check that operators and comparisons are those of the subset."""
         operator = getattr(node, "op", None)
         if operator is not None and not isinstance(operator, OPERATORS):
             text = ast.unparse(node)
@@ -203,13 +203,14 @@ class Checker:
                     self.refuse(node, "`is` compares identities", "write == or !=")
 
     def constant(self, node: ast.Constant) -> None:
-        """Only bools and ints."""
+        """Check that constants are bools and ints."""
         if not isinstance(node.value, (bool, int)):
             cure = "use Kafka's sentinel (-1)" if node.value is None else "use an enum or an int"
             self.refuse(node, f"{node.value!r} is no value of the model", cure)
 
     def call(self, node: ast.Call, names: set[str]) -> None:
-        """A call of a name or a method; a generator only inside all, any, sum or tuple."""
+        """Check a call of a name or a method; a generator may stand only inside all, any, sum or
+        tuple."""
         if any(keyword.arg is None for keyword in node.keywords):
             self.refuse(node, "**keywords", "name each argument")
         if not isinstance(node.func, (ast.Name, ast.Attribute)):
@@ -225,7 +226,7 @@ class Checker:
             self.expression(keyword.value, names)
 
     def generator(self, node: ast.GeneratorExp, names: set[str]) -> None:
-        """One generator, binding one or two names."""
+        """Check that a generator is the only one, and binds one or two names."""
         if len(node.generators) != 1:
             self.refuse(node, "more than one generator", "name a function for the inner one")
         clause = node.generators[0]
@@ -244,13 +245,13 @@ class Checker:
 
 @functools.lru_cache(maxsize=4096)
 def called(tree: ast.FunctionDef) -> frozenset[str]:
-    """The names that a function calls, or hands on to be called; most trees of a patched model are
-    those of the model without patches."""
+    """Return the names that a function calls, or passes on to be called. The result is cached,
+    because a patched model shares most trees with the model without patches."""
     return frozenset(calls(tree))
 
 
 def calls(tree: ast.FunctionDef) -> Iterator[str]:
-    """What `called` gathers; what a function's decorators name is declared, not called."""
+    """Yield the names that `called` collects; decorators are declarations, not calls."""
     for node in (inner for statement in tree.body for inner in ast.walk(statement)):
         if isinstance(node, ast.Call):
             for callee in (node.func, *node.args):
@@ -261,7 +262,7 @@ def calls(tree: ast.FunctionDef) -> Iterator[str]:
 
 
 def recursive(model: Model) -> Iterator[Refusal]:
-    """Functions that reach themselves."""
+    """Yield functions that reach themselves."""
     by_name = {n: t for (m, n), t in model.functions.items() if model.is_lifted(m)}
     edges = {n: called(t) & by_name.keys() for n, t in by_name.items()}
     for (module, name), tree in model.functions.items():
@@ -279,7 +280,7 @@ def recursive(model: Model) -> Iterator[Refusal]:
 
 
 def refusals(model: Model) -> tuple[Refusal, ...]:
-    """Every place where the model leaves the subset."""
+    """Return every place where the model leaves the subset."""
     found: list[Refusal] = []
     for (module, _), tree in model.functions.items():
         if model.is_lifted(module):

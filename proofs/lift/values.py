@@ -1,8 +1,8 @@
-"""Symbolic values: what the evaluator computes with.
+"""The symbolic values of the evaluator.
 
-A scalar is a `Node`. A container's form depends on the domain: in the bounded domain a tuple is
-a length with slots, a map is its slots, a set is one Boolean for each element. Unused slots hold
-their type's default (the least value of a range), so equal states have equal leaves.
+A scalar is a `Node`. A container's form depends on the domain. In the bounded domain a tuple is a
+length with slots, a map is its slots, and a set is one Boolean for each possible element. Unused
+slots hold their type's default (the least value of a range), so equal states have equal leaves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from proofs.lift.dag import FALSE, Node, const
 
 @dataclass(frozen=True, slots=True)
 class Rec:
-    """A record: its class and the values of its fields, which are attributes, too."""
+    """A record: its class and the values of its fields, which are also attributes."""
 
     cls: type
     fields: Mapping[str, Any]
@@ -34,7 +34,7 @@ class Rec:
             raise AttributeError(f"{self.cls.__name__} has no field {name}") from None
 
     def changed(self, **changes: Any) -> Rec:
-        """The record with some fields replaced."""
+        """Return the record with some fields replaced."""
         return Rec(self.cls, {**self.fields, **changes})
 
 
@@ -46,7 +46,7 @@ class Scalars(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Seq:
-    """A bounded tuple: how many of the slots are used."""
+    """A bounded tuple: its slots, and how many of them are used."""
 
     length: Node
     slots: tuple[Any, ...]
@@ -61,14 +61,14 @@ class MapValue:
 
 @dataclass(frozen=True, slots=True)
 class SetValue:
-    """A set: for each element whether it is in."""
+    """A set: for each possible element whether it is in the set."""
 
     bits: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The set first, first + 1, ... whose size is known only where it is used."""
+    """The set first, first + 1, ..., whose size is known only where it is used."""
 
     first: Node
     count: Node
@@ -77,7 +77,7 @@ class Span:
 class Shapes:
     """Types with the sizes of one layout: defaults, leaves and coercion.
 
-    `layout` is an object whose attributes give the sizes that the types name.
+    `layout` is an object with an attribute for each size that the types name.
     """
 
     def __init__(self, layout: Any) -> None:
@@ -85,7 +85,7 @@ class Shapes:
         self._hints: dict[type, dict[str, Any]] = {}
 
     def hints(self, cls: type) -> dict[str, Any]:
-        """The fields of a record class with their types."""
+        """Return the fields of a record class with their types."""
         if cls not in self._hints:
             # The namespace the class was made in: a patched model's modules are not in sys.modules.
             namespace = cls.__init__.__globals__  # type: ignore[misc]
@@ -93,14 +93,14 @@ class Shapes:
         return self._hints[cls]
 
     def size(self, bound: int | str) -> int:
-        """A bound of a type as a number; `faults.breaks` is a bound of a fault."""
+        """Return a bound of a type as a number; `faults.breaks` is a bound of a fault."""
         if isinstance(bound, int):
             return bound
         value: int = attrgetter(bound)(self.layout)
         return value
 
     def bounds(self, hint: Any) -> tuple[int, int]:
-        """The least and the greatest value of a scalar type."""
+        """Return the least and the greatest value of a scalar type."""
         if isinstance(hint, type) and issubclass(hint, IntEnum):
             return min(hint), max(hint)
         if hint is bool:
@@ -111,23 +111,23 @@ class Shapes:
         return self.size(mark.lo), self.size(mark.hi)
 
     def kind(self, hint: Any) -> str:
-        """scalar, record, tuple, map, set or open (a type variable)."""
+        """Return the kind of a type: scalar, record, tuple, map, set or open (a type variable)."""
         return kind_of(hint)
 
     def element(self, hint: Any) -> Any:
-        """The type of a bounded tuple's elements."""
+        """Return the type of a bounded tuple's elements."""
         return typing.get_args(typing.get_args(hint)[0])[0]
 
     def capacity(self, hint: Any) -> int:
-        """How many elements a bounded tuple may have."""
+        """Return how many elements a bounded tuple may have."""
         return self.size(hint.__metadata__[0].capacity)
 
     def keys(self, hint: Any) -> int:
-        """How many keys a map, or possible elements a set, has."""
+        """Return the number of keys of a map, or of possible elements of a set."""
         return self.size(typing.get_args(hint)[0].__metadata__[0].size)
 
     def build(self, hint: Any, scalar: Callable[[str, Any], Node], name: str) -> Any:
-        """A value of a type, each of its scalars made by `scalar(name, hint)`."""
+        """Return a value of a type, with each of its scalars made by `scalar(name, hint)`."""
         kind = self.kind(hint)
         if kind == "scalar":
             return scalar(name, hint)
@@ -145,14 +145,14 @@ class Shapes:
         return SetValue(tuple(scalar(f"{i} in {name}", bool) for i in range(self.keys(hint))))
 
     def default(self, hint: Any) -> Any:
-        """What an unused slot of this type holds."""
+        """Return the default that an unused slot of this type holds."""
         return self.build(hint, self._least, "")
 
     def _least(self, _name: str, hint: Any) -> Node:
         return FALSE if hint is bool else const(self.bounds(hint)[0])
 
     def leaves(self, hint: Any, name: str) -> Any:
-        """A value of this type whose scalars are leaves named after their place."""
+        """Return a value of this type whose scalars are leaves named after their place."""
         return self.build(hint, self._leaf, name)
 
     def _leaf(self, name: str, hint: Any) -> Node:
@@ -162,7 +162,8 @@ class Shapes:
         return dag.leaf(name, lo, hi, is_bool=hint is bool)
 
     def coerce(self, value: Any, hint: Any) -> Any:
-        """The value in the form that its place asks: as many slots, as many set elements."""
+        """Return the value in the form that its place requires: the number of slots or set
+        elements."""
         kind = self.kind(hint)
         if kind == "record" and isinstance(value, Rec):
             return value
@@ -181,7 +182,7 @@ class Shapes:
 
 @functools.cache
 def kind_of(hint: Any) -> str:
-    """scalar, record, tuple, map, set or open (a type variable)."""
+    """Return the kind of a type: scalar, record, tuple, map, set or open (a type variable)."""
     if isinstance(hint, typing.TypeVar):
         return "open"
     if typing.get_origin(hint) is typing.Annotated:
@@ -196,7 +197,7 @@ def kind_of(hint: Any) -> str:
 
 @functools.cache
 def shapes_of(layout: Any) -> Shapes:
-    """The types of a model in one layout, whose annotations are read once."""
+    """Return the types of a model in one layout; their annotations are read once."""
     return Shapes(layout)
 
 
@@ -205,7 +206,7 @@ def _length_hint(capacity: int) -> Any:
 
 
 def bits_of(value: SetValue | Span, size: int) -> tuple[Node, ...]:
-    """For each of `size` elements whether it is in the set; there are no others."""
+    """Return for each of `size` elements whether it is in the set, which has no others."""
     if isinstance(value, Span):
         end = dag.add(value.first, value.count)
         return tuple(
@@ -215,7 +216,7 @@ def bits_of(value: SetValue | Span, size: int) -> tuple[Node, ...]:
 
 
 def scalars(value: Any) -> Iterator[Node]:
-    """All scalars of a value, in a fixed order."""
+    """Yield all scalars of a value, in a fixed order."""
     if isinstance(value, Node):
         yield value
     elif isinstance(value, Rec):

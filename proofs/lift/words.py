@@ -1,7 +1,7 @@
 """The words of the model's language, each with the one object that it stands for.
 
-Everything that reads the model's text may go by these names, because `names.refusals` lets no
-module of the model give one of them another meaning, or one of these objects another name.
+Code that reads the model's text may rely on these names, because `names.refusals` lets no module of
+the model give one of them another meaning, or one of these objects another name.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ REDUCTIONS = ("all", "any", "sum", "tuple")
 ITERATIONS = ("enumerate", "range")
 """Words that a comprehension runs over."""
 BUILTINS = ("len", "max", "min", *ITERATIONS, *REDUCTIONS)
-"""What the language takes from Python itself."""
+"""The words that the language takes from Python."""
 
 STATEMENTS = ("require", "within_scope")
-"""Words that are statements of their own."""
+"""Words that are statements by themselves."""
 FUNCTIONS = ("fold", "map_values", "span")
 
 
 def _declared() -> dict[str, object]:
-    """What `model.language` declares for modules of the model to import."""
+    """Return what `model.language` declares for modules of the model to import."""
     return {
         name: found
         for name, found in vars(language).items()
@@ -56,5 +56,5 @@ _BY_IDENTITY = {id(found): name for name, found in WORDS.items()}
 
 
 def word_of(found: Any) -> str:
-    """The word that an object is; "" if it is none."""
+    """Return the word that an object stands for; "" if it stands for none."""
     return _BY_IDENTITY.get(id(found), "")

@@ -1,1 +1,1 @@
-"""What happens in the end: fair loops in the complete graph of a scope that goes on for ever."""
+"""Liveness: fair loops in the complete graph of a scope whose runs go on for ever."""

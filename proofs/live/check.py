@@ -1,7 +1,7 @@
-"""Liveness in an unbounded scope: each property, under its assumptions or without one.
+"""Checks liveness in an unbounded scope: each property, under all its assumptions or without one.
 
 The model's tables name the properties (`model.idempotent.liveness`). For each, the complete graph
-of the scope is searched for a loop that violates it and keeps every assumption.
+of the scope is searched for a loop that violates the property and keeps every assumption.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class UnknownAssumption(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PropertyOutcome:
-    """One property. `fairness` names what was assumed; `exercised` if its "if" happens at all."""
+    """The result for one property. `fairness` names the assumptions; `exercised` says whether its
+    "if" happens at all."""
 
     name: str
     guaranteed: bool
@@ -43,15 +44,16 @@ class PropertyOutcome:
 
     @property
     def holds(self) -> bool:
-        """No run violates it."""
+        """Whether no run violates the property."""
         return self.lasso is None
 
 
 @dataclass(frozen=True, slots=True)
 class LiveReport:
-    """A scope's properties. `cut` names assumptions that the scope's sizes make empty, as they
-    forbid somewhere what is to happen: with one of them nothing is decided. `sometimes` has the
-    properties whose "if" never happens, and the events that never do."""
+    """The results for a scope's properties. `cut` names assumptions that the scope's sizes make
+    void, because a limit forbids somewhere what they require; a property with such an assumption is
+    undecided. `sometimes` has the properties whose "if" never happens, and the events that never
+    do."""
 
     scope: str
     variant: str
@@ -64,14 +66,15 @@ class LiveReport:
 
     @property
     def verdict(self) -> str:
-        """A lasso is a violation whatever the scope cuts off; nothing holds where it cuts. What is
-        not guaranteed may fail; where an assumption is dropped, every lasso counts."""
+        """The verdict. A lasso is a violation even if the scope cuts an assumption, but `holds`
+        needs that none is cut. Properties that are not guaranteed may fail, unless an assumption is
+        dropped: then every lasso counts."""
         counted = (o for o in self.outcomes if o.guaranteed or self.dropped is not None)
         kept = "holds" if all(outcome.holds for outcome in counted) else "violated"
         return worst((kept, self.sometimes.verdict, "undecided" if self.cut else "holds"))
 
     def outcome(self, name: str) -> PropertyOutcome:
-        """The outcome of one property."""
+        """Return the outcome of one property."""
         return next(o for o in self.outcomes if o.name == name)
 
 
@@ -79,7 +82,7 @@ class LiveReport:
 
 
 def events_of(fairness: Any) -> tuple[Any, ...]:
-    """The events that an assumption speaks of; the last one must be able to happen."""
+    """Return the events of an assumption; the last one is the event that must be possible."""
     return (fairness.event,) if is_weak(fairness) else (fairness.often, fairness.then)
 
 
@@ -94,7 +97,7 @@ def is_ceasing(guarantee: Any) -> bool:
 
 
 def sentences(model: Model) -> list[Sentence]:
-    """The functions of the table that are evaluated on states."""
+    """Return the functions of the table that are evaluated on states."""
     table = model.liveness
     events = [e for a in table.ASSUMPTIONS.values() for e in events_of(a.fairness)]
     events += [p.event for p in table.EVENTUALLY if is_ceasing(p)]
@@ -104,7 +107,7 @@ def sentences(model: Model) -> list[Sentence]:
 
 
 def fair_rules(model: Model) -> list[str]:
-    """The rules that some assumption wants to happen."""
+    """Return the rules whose occurrence some assumption requires."""
     every = model.liveness.ASSUMPTIONS.values()
     return sorted({rule for a in every for rule in events_of(a.fairness)[-1].rules})
 
@@ -112,7 +115,7 @@ def fair_rules(model: Model) -> list[str]:
 def constraints(
     graph: Explored, assumptions: Iterable[Any]
 ) -> tuple[tuple[Weak, ...], tuple[Strong, ...]]:
-    """The assumptions at all places."""
+    """Return the assumptions at all places, as weak and strong fairness."""
     weak: list[Weak] = []
     strong: list[Strong] = []
     for assumption in assumptions:
@@ -126,7 +129,7 @@ def constraints(
 
 
 def asked_of(graph: Explored, guarantee: Any, place: Place) -> tuple[Bools, Bools, Bools | None]:
-    """(states, edges, must): where a loop would break a property."""
+    """Return (states, edges, must) in which a loop would break a property."""
     if is_ceasing(guarantee):
         return graph.depth >= 0, graph.rules >= 0, graph.taken(guarantee.event, place)
     pending = graph.value(guarantee.pending, place)
@@ -135,14 +138,14 @@ def asked_of(graph: Explored, guarantee: Any, place: Place) -> tuple[Bools, Bool
 
 
 def is_exercised(graph: Explored, guarantee: Any) -> bool:
-    """Whether what a property speaks of happens at some place."""
+    """Whether the subject of a property occurs at some place."""
     if is_ceasing(guarantee):
         return any(graph.taken(guarantee.event, place).any() for place in places(graph.k))
     return any(graph.value(guarantee.pending, place).any() for place in places(graph.k))
 
 
 def cut(graph: Explored, model: Model, guarantees: Iterable[Any]) -> tuple[str, ...]:
-    """The assumptions that the scope's sizes make empty."""
+    """Return the assumptions that the scope's sizes make void."""
     names = dict.fromkeys(name for guarantee in guarantees for name in guarantee.under)
     wanted = {n: events_of(model.liveness.ASSUMPTIONS[n].fairness)[-1] for n in names}
     return tuple(
@@ -157,7 +160,7 @@ def cut(graph: Explored, model: Model, guarantees: Iterable[Any]) -> tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A scope explored: its properties can be asked, under all assumptions or without one."""
+    """An explored scope: its properties can be checked, under all assumptions or without one."""
 
     stepper: Stepper
     scope: str
@@ -166,9 +169,10 @@ class Live:
     graph: Explored
 
     def report(self, drop: str | None = None, only: Collection[str] = ()) -> LiveReport:
-        """The scope's properties, or those of `only`; without an assumption those that rest on it.
+        """Check the scope's properties, or those of `only`; with `drop`, those that rest on this
+        assumption, without it.
 
-        Raises UnknownAssumption, and EnginesDisagree where a lasso is none.
+        Raises UnknownAssumption, and EnginesDisagree if the source does not confirm a lasso.
         """
         guarantees = asked_for(self.stepper, only, drop)
         asked = [guarantee.name for guarantee in guarantees]
@@ -184,7 +188,8 @@ class Live:
         )
 
     def sometimes(self, asked: Sequence[str]) -> Sometimes:
-        """The scope's claims against what happens in it: events, and the "if" of properties."""
+        """Compare the scope's claims with what happens in it: events, and the "if" of
+        properties."""
         stepper, variant = self.stepper, self.stepper.k.variant.name
         claims = sometimes(
             stepper.model,
@@ -200,13 +205,13 @@ class Live:
         return claims
 
     def happened(self) -> frozenset[str]:
-        """The events that happened, and the properties whose "if" did."""
+        """Return the events that happened, and the properties whose "if" did."""
         rules = {self.graph.instances[number][0] for number in np.unique(self.graph.rules)}
         asked = asked_for(self.stepper, (), None)
         return frozenset({*rules, *(p.name for p in asked if is_exercised(self.graph, p))})
 
     def outcome(self, guarantee: Any, drop: str | None) -> PropertyOutcome:
-        """A property at all places, with the shortest of its lassos."""
+        """Return the outcome of a property over all places, with the shortest of its lassos."""
         under = tuple(name for name in guarantee.under if name != drop)
         assumed = [self.stepper.model.liveness.ASSUMPTIONS[name] for name in under]
         weak, strong = constraints(self.graph, assumed)
@@ -223,7 +228,7 @@ class Live:
         return PropertyOutcome(guarantee.name, guaranteed, under, exercised, shortest)
 
     def lasso(self, guarantee: Any, assumed: Sequence[Any], place: Place, loop: Loop) -> Lasso:
-        """A loop with the way to it, played on the source."""
+        """Return a loop with the path to it, replayed on the source."""
         return lasso(
             self.stepper,
             header_of(self.stepper, self.scope, self.patches),
@@ -237,7 +242,7 @@ class Live:
 
 
 def asked_for(stepper: Stepper, only: Collection[str], dropped: str | None) -> list[Any]:
-    """The properties that are checked. Raises UnknownAssumption."""
+    """Return the properties to check. Raises UnknownAssumption."""
     table = stepper.model.liveness
     here = [p for p in table.EVENTUALLY if p.asked(stepper.k)]
     chosen = [p for p in here if not only or p.name in only]
@@ -259,7 +264,7 @@ def explore_live(
     progress: Report | None = None,
     say: Callable[[str], None] = say_on_stderr,
 ) -> Live:
-    """Explore an unbounded scope to its end: in C, or in integers where there is no compiler.
+    """Explore an unbounded scope completely: in C, or in integers if there is no compiler.
 
     Raises UnknownScope and the model's UnknownVariant, each a ValueError; PatchError, LiftError,
     LimitReached, RangeBroken.
@@ -282,5 +287,5 @@ def explore_live(
 
 @functools.lru_cache(maxsize=16)
 def live_unpatched(scope: str, variant: str, engine: str) -> Live:
-    """The model as it stands in this configuration; explored once."""
+    """Explore the model without patches in this configuration, once."""
     return explore_live(scope, variant, engine=engine)

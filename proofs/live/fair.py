@@ -1,17 +1,17 @@
-"""Fair loops in a finite graph: where a run can stay for ever and every assumption be kept.
+"""Finds fair loops in a finite graph: a run can stay in one for ever and keep every assumption.
 
 Theory of operation.
 
-1. A run may also do nothing for ever: each state has, beside its edges, a step to itself that is
-   no edge. A run ends in a loop, and what it does for ever lies in one strongly connected part.
-2. `Weak`: an action that is enabled in every state of the loop is taken in it. A component that
-   breaks this has no part that keeps it, and is dropped whole.
-3. `Strong`: if the loop has an edge of `often`, it has one of `then`. A component that breaks
-   this may have parts that keep it: those without `often`. They are looked for in turn.
-4. `must` edges are what the loop is looked for: it has at least one.
+1. A run may also do nothing for ever: besides its edges, each state has a step to itself that is
+   not an edge. Every run ends in a loop, which lies in one strongly connected component.
+2. `Weak`: an action that is enabled in every state of the loop is taken in the loop. If a component
+   breaks this, so does each of its parts, and the component is dropped whole.
+3. `Strong`: if the loop has an edge of `often`, it has one of `then`. If a component breaks this,
+   its parts without `often` may keep it; they are searched in turn.
+4. `must` edges are the purpose of the loop: it has at least one.
 
-Streett's emptiness check, as Emerson and Lei prune it; `tests/proofs/live` compares it with all
-subgraphs of small graphs.
+This is Streett's emptiness check with the pruning of Emerson and Lei. `tests/proofs/live` compares
+it with a search of all subgraphs of small graphs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Numbers = Any
 """A numpy array of ints."""
 
 CANDIDATES = 64
-"""How many states are tried as the place where the loop begins, nearest first."""
+"""The number of states that are tried as the beginning of the loop, nearest first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +44,7 @@ class Edges:
     targets: Numbers
 
     def begins(self, edges: Bools) -> Bools:
-        """For each state whether one of these edges leaves it."""
+        """Return for each state whether one of these edges leaves it."""
         found = np.zeros(self.states, dtype=bool)
         found[self.sources[edges]] = True
         return found
@@ -52,31 +52,33 @@ class Edges:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weak:
-    """An action that is enabled without end is taken. By state: enabled; by edge: taken."""
+    """Weak fairness: an action that stays enabled is taken. `enabled` is by state, `taken` by
+    edge."""
 
     enabled: Bools
     taken: Bools
 
     def is_met(self, edge: int, state: int) -> bool:
-        """Whether a loop that comes to a state by an edge keeps this."""
+        """Whether a loop that reaches a state by an edge keeps this assumption."""
         return bool(self.taken[edge] or not self.enabled[state])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strong:
-    """If `often` is taken for ever, so is `then`. Both by edge."""
+    """Strong fairness: if `often` is taken for ever, so is `then`. Both are by edge."""
 
     often: Bools
     then: Bools
 
     def is_met(self, edge: int, _state: int) -> bool:
-        """Whether a loop that has this edge keeps this."""
+        """Whether a loop that has this edge keeps this assumption."""
         return bool(self.then[edge])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopQuestion:
-    """A loop is looked for in these states, over these edges, with one of the edges `must`."""
+    """A question: is there a fair loop in these states, over these edges, with one of the edges
+    `must`?"""
 
     graph: Edges
     states: Bools
@@ -88,7 +90,7 @@ class LoopQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A fair loop from `state` back to it over `edges`; without any, nothing happens any more."""
+    """A fair loop from `state` back to it over `edges`; without edges, nothing more happens."""
 
     state: int
     edges: tuple[int, ...]
@@ -98,12 +100,12 @@ class Loop:
 
 
 def any_of(labels: Numbers, components: int, chosen: Bools) -> Bools:
-    """For each component whether something of it is chosen."""
+    """Return for each component whether one of its elements is chosen."""
     return np.bincount(labels[chosen], minlength=components) > 0
 
 
 class _Pruned:
-    """The states and edges that are still looked at, by strongly connected component."""
+    """The remaining states and edges, by strongly connected component."""
 
     def __init__(self, question: LoopQuestion) -> None:
         self.question = question
@@ -115,7 +117,7 @@ class _Pruned:
         self.components = 0
 
     def split(self) -> None:
-        """Finds the components; an edge between two of them is in no loop."""
+        """Find the components; an edge between two of them is in no loop."""
         graph = self.question.graph
         sources, targets = graph.sources[self.edges], graph.targets[self.edges]
         ones = np.ones(len(sources), dtype=np.int8)
@@ -125,16 +127,16 @@ class _Pruned:
         self.edges &= self.labels[graph.sources] == self.labels[graph.targets]
 
     def has_state(self, chosen: Bools) -> Bools:
-        """For each component whether it has one of these states."""
+        """Return for each component whether it has one of these states."""
         return any_of(self.labels, self.components, self.states & chosen)
 
     def has_edge(self, chosen: Bools) -> Bools:
-        """For each component whether it has one of these edges."""
+        """Return for each component whether it has one of these edges."""
         labels = self.labels[self.question.graph.sources]
         return any_of(labels, self.components, self.edges & chosen)
 
     def drop_hopeless(self) -> None:
-        """Drops the components that no part of can answer the question."""
+        """Drop the components of which no part can answer the question."""
         hopeful = np.ones(self.components, dtype=bool)
         for weak in self.question.weak:
             hopeful &= self.has_state(~weak.enabled) | self.has_edge(weak.taken)
@@ -144,7 +146,7 @@ class _Pruned:
         self.edges &= hopeful[self.labels[self.question.graph.sources]]
 
     def drop_often(self) -> bool:
-        """Drops `often` where there is no `then`; whether there was any."""
+        """Drop `often` edges in components without `then`; return whether there were any."""
         sources = self.labels[self.question.graph.sources]
         dropped = False
         for strong in self.question.strong:
@@ -156,7 +158,8 @@ class _Pruned:
 
 
 def fair_part(question: LoopQuestion) -> tuple[Bools, Bools, Numbers]:
-    """(states, edges, component of each state) of all fair components, one loop in each."""
+    """Return (states, edges, component of each state) of all fair components; each contains a fair
+    loop."""
     pruned = _Pruned(question)
     while True:
         pruned.split()
@@ -169,7 +172,7 @@ def fair_part(question: LoopQuestion) -> tuple[Bools, Bools, Numbers]:
 
 
 Found = Callable[[int, int], bool]
-"""Whether a walk that comes to a state by an edge has come where it wants."""
+"""Whether a walk that reaches a state by an edge has found what it searches for."""
 
 
 class _Walker:
@@ -185,14 +188,14 @@ class _Walker:
         self.targets = question.graph.targets
 
     def leaving(self, state: int) -> Iterator[tuple[int, int]]:
-        """(edge, target) for each edge that leaves a state inside its component."""
+        """Yield (edge, target) for each edge that leaves a state inside its component."""
         for edge in self.order[self.first[state] : self.first[state + 1]]:
             yield edge, int(self.targets[edge])
 
     def nearest(self, start: int, found: Found) -> list[int]:
-        """The edges of a shortest way, of at least one edge, to where `found` holds.
+        """Return the edges of a shortest path, of at least one edge, to where `found` holds.
 
-        There is one: `found` is asked for only what the component has.
+        Such a path exists, because `found` is asked only for what the component has.
         """
         came: dict[int, tuple[int, int]] = {}
         queue = deque([start])
@@ -215,7 +218,7 @@ class _Walker:
         return edges[::-1]
 
     def unmet(self, start: int, path: Sequence[int]) -> list[Found]:
-        """What a loop over `path` from `start` still lacks."""
+        """Return what a loop over `path` from `start` still lacks."""
         question = self.question
         states = [start, *(int(self.targets[edge]) for edge in path)]
         wants: list[Found] = []
@@ -234,7 +237,7 @@ class _Walker:
         return bool(self.question.must[edge])
 
     def loop(self, start: int, longest: int) -> Loop | None:
-        """A fair loop from a state back to it; None if it gets longer than `longest`."""
+        """Return a fair loop from a state back to it; None if it becomes longer than `longest`."""
         path: list[int] = []
         while wants := self.unmet(start, path):
             path += self.nearest(self._end(start, path), partial(meets_one, wants))
@@ -254,15 +257,16 @@ def meets_one(wants: Sequence[Found], edge: int, state: int) -> bool:
 
 
 def comes_to(wanted: int, _edge: int, state: int) -> bool:
-    """Whether a walk has come to a state."""
+    """Whether a walk has reached a state."""
     return state == wanted
 
 
 def shortest_loop(question: LoopQuestion, depth: Numbers) -> Loop | None:
-    """A fair loop with a short way to it, `depth` being each state's distance from the first.
+    """Return a fair loop with a short path to it; `depth` is each state's distance from the initial
+    state.
 
-    None if there is none. Which loop it is depends on the graph alone; that there is a shorter
-    one is possible, as only the nearest states are tried as beginnings.
+    Returns None if there is no fair loop. The result depends on the graph alone. A shorter loop may
+    exist, because only the nearest states are tried as beginnings.
     """
     states, edges, _ = fair_part(question)
     alive = np.flatnonzero(states)

@@ -1,7 +1,8 @@
-"""The complete graph of an unbounded scope, with what the properties ask of its states and edges.
+"""The complete graph of an unbounded scope, with the values that properties need of states and
+edges.
 
-Nothing of the model is evaluated twice: states and edges come from the explorer, and what a state
-says (a pending number, a condition of an event) from the model's own functions, lifted.
+Nothing of the model is evaluated twice: states and edges come from the explorer, and the values of
+a state (a pending number, a condition of an event) from the model's own functions, lifted.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ ENGINES = ("c", "ints", "source")
 
 @dataclass(frozen=True, slots=True)
 class GraphQuestion:
-    """A configuration to explore, the sentences to ask of each state, and the rules that some
-    assumption wants to happen."""
+    """A configuration to explore, the sentences to evaluate on each state, and the rules whose
+    occurrence some assumption requires."""
 
     stepper: Stepper
     name: str
@@ -48,15 +49,16 @@ class GraphQuestion:
 
 
 def places(k: Any) -> list[Place]:
-    """All clients at all partitions: producers, or instances of a transactional id."""
+    """Return all pairs of a client and a partition; clients are producers, or instances of a
+    transactional id."""
     bounds = k.bounds
     clients = bounds.producers if hasattr(bounds, "producers") else bounds.instances
     return [(r, p) for r in range(clients) for p in range(bounds.partitions)]
 
 
 def is_event(event: Any, instance: Instance, place: Place) -> bool:
-    """Whether a rule instance can be the event at a client and partition, as far as it names
-    them."""
+    """Whether a rule instance can be the event at a client and a partition, as far as its choices
+    name them."""
     rule, choice = instance[0], dict(instance[1])
     client, partition = place
     wanted = {"producer": client, "instance": client, "partition": partition, **dict(event.choice)}
@@ -65,7 +67,7 @@ def is_event(event: Any, instance: Instance, place: Place) -> bool:
 
 
 def packed_states(graph: StateGraph) -> Iterator[int]:
-    """The states as the ints form takes them, in their order."""
+    """Yield the states as the ints form takes them, in their order."""
     words = graph.layout.words
     for at in range(0, len(graph.packed), words):
         yield joined(graph.packed[at : at + words])
@@ -74,7 +76,7 @@ def packed_states(graph: StateGraph) -> Iterator[int]:
 def lifted_sentences(
     model: Model, k: Any, lifted: Lifted, sentences: Iterable[Sentence]
 ) -> dict[str, Node]:
-    """Each sentence at each place, by `key`."""
+    """Return each sentence at each place, by `key`."""
     return {
         key(sentence, place): Evaluator(model, k).call(
             sentence, [k, lifted.world, *map(dag.const, place)]
@@ -85,12 +87,12 @@ def lifted_sentences(
 
 
 def key(sentence: Sentence, place: Place) -> str:
-    """The name of a sentence at a place."""
+    """Return the name of a sentence at a place."""
     return f"{sentence.__name__}{place}"
 
 
 def cut_by_scope(lifted: Lifted, rules: Sequence[str]) -> dict[str, Node]:
-    """For each instance of the rules: that it can happen, and only the scope forbids it."""
+    """Return for each instance of the rules the condition that only the scope forbids it."""
     found: dict[str, Node] = {}
     for instance in lifted.machine.rules:
         if instance.rule in rules:
@@ -106,7 +108,7 @@ class Explored:
     """A graph with the values of sentences by state; `depth` is a state's distance from the first.
 
     `edges` are the transitions; edge i is rule instance `rules[i]`, one of `instances`. `forbidden`
-    tells of each instance in which states only the scope's limits forbid it.
+    has for each instance the states in which only the scope's limits forbid it.
     """
 
     k: Any
@@ -118,11 +120,11 @@ class Explored:
     forbidden: Mapping[str, Bools]
 
     def value(self, sentence: Sentence, place: Place) -> Numbers:
-        """What a sentence says of each state."""
+        """Return the value of a sentence in each state."""
         return self.values[key(sentence, place)]
 
     def of(self, event: Any, place: Place) -> list[bool]:
-        """For each rule instance whether it can be the event at a place."""
+        """Return for each rule instance whether it can be the event at a place."""
         return [is_event(event, instance, place) for instance in self.instances]
 
     def is_cut(self, event: Any, place: Place) -> bool:
@@ -133,14 +135,14 @@ class Explored:
         return any(bool((states & ~possible).any()) for states in forbidden)
 
     def taken(self, event: Any, place: Place) -> Bools:
-        """For each edge whether it is the event at a place."""
+        """Return for each edge whether it is the event at a place."""
         edges: Bools = np.array(self.of(event, place), dtype=bool)[self.rules]
         if event.when is None:
             return edges
         return edges & (self.value(event.when, place)[self.edges.sources] != 0)
 
     def stem(self, state: int) -> list[int]:
-        """The edges of a shortest way to a state."""
+        """Return the edges of a shortest path to a state."""
         first_edge = np.full(self.edges.states, -1, dtype=np.int64)
         first_edge[self.edges.targets[::-1]] = np.arange(len(self.rules))[::-1]
         path: list[int] = []
@@ -150,32 +152,33 @@ class Explored:
         return path[::-1]
 
     def instance(self, edge: int) -> Instance:
-        """The rule instance of an edge."""
+        """Return the rule instance of an edge."""
         return self.instances[int(self.rules[edge])]
 
 
 def numbers(values: Iterable[int]) -> Numbers:
-    """A column of ints."""
+    """Return a column of ints."""
     return np.fromiter(values, dtype=np.int64)
 
 
 def depths(exploration: Exploration) -> Numbers:
-    """How far each state is from the first."""
+    """Return each state's distance from the first."""
     return np.repeat(np.arange(len(exploration.levels)), exploration.levels)
 
 
-# The two ways to it
+# The two ways to explore
 
 
 def explored(asked: GraphQuestion, engine: str, progress: Report | None = None) -> Explored:
-    """A configuration explored to its end, by one of ENGINES. Raises as `lift` and `explore`."""
+    """Explore a configuration completely, by one of ENGINES. Raises as `lift` and `explore`."""
     if engine not in ENGINES:
         raise ValueError(f"engine is {engine!r}; choose one of {', '.join(ENGINES)}")
     return by_source(asked, progress) if engine == "source" else by_machine(asked, engine, progress)
 
 
 def by_machine(asked: GraphQuestion, engine: str, progress: Report | None) -> Explored:
-    """The lifted form: states are packed, sentences and limits are tests of packed states."""
+    """Explore by the lifted form: states are packed, sentences and limits are tests of packed
+    states."""
     model, k = asked.stepper.model, asked.stepper.k
     lifted = lift(model, k, asked.name, guarantees=False)
     exploration = explore(lifted.machine, engine, want_edges=True, progress=progress)
@@ -199,7 +202,8 @@ def by_machine(asked: GraphQuestion, engine: str, progress: Report | None) -> Ex
 
 
 def by_source(asked: GraphQuestion, progress: Report | None) -> Explored:
-    """The model's own functions. Nothing is lifted or compiled: the quick way to a small graph."""
+    """Explore by the model's own functions. Nothing is lifted or compiled, which is quick for a
+    small graph."""
     model, k = asked.stepper.model, asked.stepper.k
     every = instances(model, k)
     search = source_search(asked.stepper, every, (), edges=True)

@@ -2,7 +2,7 @@
 
 An engine finds it; the model's own functions confirm it here. Each step is enabled, the loop ends
 where it begins, what is pending stays pending, and each assumption is kept. A second replay gives
-the story: it has the epochs and offsets of a real run, which the canonical form hides.
+the story, with the epochs and offsets of a real run, which the canonical form hides.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from proofs.trace.replay import ReplayError, Stepper, World, record
 from proofs.trace.story import Story, tell
 
 ROOM = 24
-"""How many batches, epochs and records the run of a story may have."""
+"""The number of batches, epochs and records that the run of a story may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lasso:
-    """`trace` has the way and then one round; the round begins after `trace.header.loop` steps.
+    """`trace` has the path to the loop and then one round of it, which begins after
+    `trace.header.loop` steps.
 
-    Without a round nothing happens any more. `story` tells both.
+    Without a round, nothing more happens. `story` tells both parts.
     """
 
     trace: Trace
@@ -35,7 +36,7 @@ class Lasso:
 
     @property
     def stem(self) -> int:
-        """How many steps there are before the loop."""
+        """The number of steps before the loop."""
         loop = self.trace.header.loop
         assert loop is not None
         return loop
@@ -46,7 +47,7 @@ class Lasso:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The worlds of a loop, the first not repeated at the end, and its steps."""
+    """The worlds of a loop, without the first one repeated at the end, and its steps."""
 
     stepper: Stepper
     place: Place
@@ -119,13 +120,13 @@ class RunStepper(Stepper):
     """Steps of a run, whose worlds are not brought into canonical form."""
 
     def apply(self, rule: str, choice: Choice, world: World) -> World:
-        """The world after one rule instance. Raises the model's Disabled."""
+        """Return the world after one rule instance. Raises the model's Disabled."""
         return self.model.rules[rule](self.k, world, *(value for _, value in choice))
 
 
 def with_room(k: Any, room: int = ROOM) -> Any:
-    """The configuration, where logs, epochs and a stream's records grow without being numbered
-    again."""
+    """Return the configuration with room for logs, epochs and a stream's records to grow without
+    being renumbered."""
     bounds, budgets = replace(k.bounds, log=room, max_epoch=room), k.budgets
     if getattr(bounds, "streams", False):
         bounds, budgets = replace(bounds, records=room), replace(budgets, records=room)
@@ -135,10 +136,10 @@ def with_room(k: Any, room: int = ROOM) -> Any:
 def unfolded(
     stepper: RunStepper, steps: Sequence[Instance], worlds: Sequence[World]
 ) -> tuple[tuple[TraceStep, ...], tuple[World, ...]]:
-    """The steps with the numbers that a run really has, and their worlds.
+    """Return the steps with the numbers of the real run, and their worlds.
 
     Each step leads to a world of the same canonical form. Raises EnginesDisagree if no step of the
-    rule does: then the canonical form forgets too much.
+    rule does; then the canonical form discards too much.
     """
     normal = stepper.model.canonical_form.normal
     every = instances(stepper.model, stepper.k)
@@ -166,7 +167,7 @@ def lasso(
     guarantee: Any,
     assumptions: Sequence[Any],
 ) -> Lasso:
-    """A lasso that some engine found, as trace and story. Raises EnginesDisagree."""
+    """Return a lasso that some engine found, as trace and story. Raises EnginesDisagree."""
     marked = replace(header, loop=len(stem))
     steps = (*stem, *loop)
     try:

@@ -1,10 +1,10 @@
 """Refinement: each step of the protocol is a step of the abstract specification, or changes nothing
-that it speaks of.
+in its view.
 
-The search is breadth first, over the model's own functions. Each world is mapped to a view by its
-composition's `spec`. Where a step changes the view, `spec.is_step` must allow the change, and it
-must be among `spec.STEPS`, each by one of its own events. The first step that is not allowed ends a
-shortest counterexample. Each of `spec.STEPS` must happen, but for what the scope never has.
+The search is breadth first, over the model's own functions. The composition's `spec` maps each
+world to a view. If a step changes the view, `spec.is_step` must allow the change, and the change
+must be one of `spec.STEPS`, by one of this step's events. The first step that is not allowed ends a
+shortest counterexample. Each of `spec.STEPS` must happen, except those that the scope never has.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class NoSpec(ValueError):
 
 
 class UnknownRefinementAssumption(ValueError):
-    """No assumption has this name; the message lists those that there are."""
+    """No assumption has this name; the message lists the assumptions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """What was found. `trace` ends with the first step that the specification does not allow, `why`
+    """The result. `trace` ends with the first step that the specification does not allow, and `why`
     says what is wrong with it. `steps` counts the changes by abstract step."""
 
     scope: str
@@ -55,13 +55,14 @@ class Refinement:
 
     @property
     def verdict(self) -> str:
-        """`holds` if the whole scope was searched, `violated` if a step is not allowed, `vacuous`
-        if an abstract step or an event that must happen never does."""
+        """The verdict: `holds` if the whole scope was searched, `violated` if a step is not
+        allowed, `vacuous` if an abstract step or an event that must happen never does."""
         return worst(("holds" if self.trace is None else "violated", self.sometimes.verdict))
 
 
 def without(assumption: str, spec: Any) -> tuple[str, str]:
-    """The scope and the variant that lack an assumption. Raises UnknownRefinementAssumption."""
+    """Return the scope and the variant that lack an assumption. Raises
+    UnknownRefinementAssumption."""
     if assumption not in spec.ASSUMPTIONS:
         known = ", ".join(spec.ASSUMPTIONS)
         raise UnknownRefinementAssumption(
@@ -96,7 +97,7 @@ class Walk:
         self.views[world] = self.known.setdefault(view, view)
 
     def classify(self, before: Any, after: Any) -> tuple[bool, tuple[str, ...]]:
-        """Whether one view may follow another, and which abstract steps that is."""
+        """Return whether one view may follow another, and the abstract steps that this is."""
         pair = id(before), id(after)
         if pair not in self.found:
             names = tuple(s.name for s in self.spec.STEPS if s.happens(before, after))
@@ -104,7 +105,7 @@ class Walk:
         return self.found[pair]
 
     def wrong(self, before: Any, after: Any, rule: str) -> str:
-        """What is wrong with a change that a rule makes; nothing, if it is allowed."""
+        """Return what is wrong with a change that a rule makes; "" if it is allowed."""
         allowed, names = self.classify(before, after)
         self.steps.update(names)
         if not allowed or not names:
@@ -113,7 +114,7 @@ class Walk:
         return f"{others[0]} is no step of {rule}" if others else ""
 
     def path(self, world: World) -> list[Instance]:
-        """The rule instances that lead to a world."""
+        """Return the rule instances that lead to a world."""
         steps: list[Instance] = []
         parent = self.parents[world]
         while parent is not None:
@@ -123,7 +124,8 @@ class Walk:
         return steps[::-1]
 
     def expand(self, world: World) -> tuple[list[World], list[Instance] | None]:
-        """The new worlds behind this one, and the path to a step that is not allowed, if any."""
+        """Return the new worlds after this one, and the path to a step that is not allowed, if
+        any."""
         found = []
         before = self.views[world]
         for number, after in successors(self.stepper, world, self.of):
@@ -141,7 +143,8 @@ class Walk:
         return found, None
 
     def run(self, progress: Callable[[SearchProgress], None]) -> list[Instance] | None:
-        """All levels, or up to the first step that is not allowed: its path."""
+        """Search all levels, or up to the first step that is not allowed, and return the path of
+        this step."""
         begun = time.perf_counter()
         while self.frontier:
             later: list[World] = []
@@ -157,7 +160,7 @@ class Walk:
         return None
 
     def now(self, expanded: int, seconds: float) -> SearchProgress:
-        """How far the search is."""
+        """Return the progress of the search."""
         return SearchProgress(
             self.depth, expanded, len(self.frontier), len(self.views), self.transitions, seconds
         )
@@ -171,7 +174,7 @@ def refine(
     patches: tuple[Patch, ...] = (),
     progress: Callable[[SearchProgress], None] = lambda now: None,
 ) -> Refinement:
-    """Whether a scope refines its specification; `dropped` names an assumption to do without.
+    """Check whether a scope refines its specification; `dropped` names an assumption to leave out.
 
     Raises NoSpec, UnknownRefinementAssumption, and as `configuration_of`.
     """
@@ -204,7 +207,7 @@ def refine(
 
 
 def sometimes_walked(walk: Walk, scope: str, patches: tuple[Patch, ...]) -> Sometimes:
-    """The scope's claims against a search that came to its end: events, and abstract steps."""
+    """Compare the scope's claims with a complete search: events, and abstract steps."""
     stepper, variant = walk.stepper, walk.stepper.k.variant.name
     claims = sometimes(
         stepper.model,
@@ -221,7 +224,7 @@ def sometimes_walked(walk: Walk, scope: str, patches: tuple[Patch, ...]) -> Some
 
 @functools.lru_cache(maxsize=64)
 def happened_unpatched(scope: str, variant: str) -> frozenset[str]:
-    """What happens in the model as it stands."""
+    """Return what happens in the model without patches."""
     model = model_for(scope)
     walk = Walk(Stepper(model, configuration_of(model, scope, variant)), model.spec)
     walk.run(lambda now: None)

@@ -1,4 +1,4 @@
-"""Defects of the past, planted in the model one at a time: the checks must find each."""
+"""Defects that shipped, planted in the model one at a time: the checks must find each."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from proofs.run import nearest
 
 
 class UnknownMutant(ValueError):
-    """No mutant has this name; the message has the names most like it."""
+    """No mutant has this name; the message has the most similar names."""
 
 
 def find(name: str) -> ModelMutant:
-    """The mutant of this name. Raises UnknownMutant."""
+    """Return the mutant of this name. Raises UnknownMutant."""
     for mutant in MUTANTS:
         if mutant.name == name:
             return mutant

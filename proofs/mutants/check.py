@@ -1,4 +1,4 @@
-"""A mutant checked: its defect is found by a shortest trace, and its twin is clean."""
+"""Checks a mutant: a shortest trace must find its defect, and its twin must be clean."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from proofs.trace.events import events
 from proofs.trace.replay import configuration_of
 
 MAX_EVENTS = 25
-"""A trace of more protocol events would convince nobody."""
+"""The largest number of protocol events in a trace that still convinces a reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What exploring a mutant and its twin showed; `finding` is None if nothing was found."""
+    """The result of exploring a mutant and its twin; `finding` is None if no defect was found."""
 
     mutant: ModelMutant
     finding: Finding | None
@@ -31,12 +31,13 @@ class Checked:
 
 
 def is_clean(report: ScopeReport, name: str) -> bool:
-    """All was seen, nothing guaranteed is broken, and neither is the property in question."""
+    """Whether the exploration was complete, and broke neither a guarantee nor the property in
+    question."""
     return report.verdict == "holds" and report.found(name) is None
 
 
 def is_of_the_end(mutant: ModelMutant) -> bool:
-    """The defect shows in runs that go on for ever."""
+    """Whether the defect shows in runs that go on for ever."""
     model = model_for(mutant.scope)
     return is_unbounded(configuration_of(model, mutant.scope, mutant.variant))
 
@@ -48,7 +49,8 @@ def check(mutant: ModelMutant, *, engine: str | None = None, workers: int = 1) -
 
 
 def find_defect(mutant: ModelMutant, *, engine: str | None, workers: int = 1) -> Finding | None:
-    """The shortest trace to what a mutant breaks; of what happens in the end, a lasso's."""
+    """Return the shortest trace to the property that a mutant breaks; for a liveness property, a
+    lasso."""
     if is_of_the_end(mutant):
         live = explore_live(
             mutant.scope, mutant.variant, patches=mutant.patches, engine=engine_of_lassos(engine)
@@ -67,7 +69,7 @@ def find_defect(mutant: ModelMutant, *, engine: str | None, workers: int = 1) ->
 
 
 def is_twin_clean(mutant: ModelMutant, *, engine: str | None, workers: int = 1) -> bool:
-    """Whether the twin, seen to its end, does not have the defect."""
+    """Whether the twin, explored completely, does not have the defect."""
     scope = mutant.twin_scope or mutant.scope
     if is_of_the_end(mutant):
         live = explore_live(scope, mutant.twin, engine=engine_of_lassos(engine))
@@ -77,12 +79,12 @@ def is_twin_clean(mutant: ModelMutant, *, engine: str | None, workers: int = 1) 
 
 
 def engine_of_lassos(engine: str | None) -> str:
-    """The engine that is asked for, where it knows graphs without an end."""
+    """Return the requested engine if it can make graphs, else ints."""
     return "c" if engine == "c" else "ints"
 
 
 def lassoed(model: Model, outcome: PropertyOutcome) -> Finding | None:
-    """What goes on for ever, as a finding."""
+    """Return a lasso as a finding."""
     if outcome.lasso is None:
         return None
     trace = outcome.lasso.trace

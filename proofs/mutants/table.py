@@ -1,4 +1,4 @@
-"""The named mutants: defects that shipped, and choices of the design undone.
+"""The named mutants: defects that shipped, and decisions of the design that are reverted.
 
 The tables are `idempotent.toml` and `transactions.toml`, which say what their rows mean.
 """
@@ -15,17 +15,18 @@ from model.variant_syntax import with_release
 from proofs.lift.patch import Patch
 
 BASE = "level=2/requests=v2"
-"""The variant of a row that names none; without a release a variant is of the newest."""
+"""The variant of a row without one. A variant without a release belongs to the newest release."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelMutant:
-    """A defect, where it shows, and what it breaks.
+    """A defect, the scope in which it shows, and the property that it breaks.
 
-    `kind` is "mutant" (a patch of the model) or "variant" (what some release does, or what a scope
-    of its own lets happen). The twin must be clean: of a mutant its own variant without the
-    patches, of a variant the one with the better rule; in the same scope, or in `twin_scope`.
-    `theorem` is what `prove --mutant` breaks, with its first obligation that fails.
+    `kind` is "mutant" (a patch of the model) or "variant" (the rules of some release, or what a
+    scope of its own allows). The twin must be clean, in the same scope or in `twin_scope`: for a
+    mutant it is the mutant's own variant without the patches, for a variant the one with the better
+    rule. `theorem` is the theorem that `prove --mutant` breaks, with its first obligation that
+    fails.
     """
 
     name: str
@@ -75,7 +76,7 @@ def _mutants(table: Mapping[str, Any]) -> Iterator[ModelMutant]:
 _TRANSACTIONS = _read("transactions")
 
 NOT_EXPRESSIBLE: Mapping[str, str] = _TRANSACTIONS.pop("not_expressible")
-"""Defects that shipped, and what the model lacks to show them."""
+"""Defects that shipped, with what the model would need to show them."""
 
 TRANSACTIONAL: tuple[ModelMutant, ...] = tuple(_mutants(_TRANSACTIONS))
 

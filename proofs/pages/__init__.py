@@ -1,7 +1,7 @@
-"""A page for each guarantee and for each thing that is not guaranteed: what is said, and what
-shows it.
+"""Makes a page for each guarantee and for each thing that is not guaranteed, with its sentence and
+its evidence.
 
-Everything on a page comes from where it is known: sentences and conditions from the model's own
-text, theorems and their assumptions from `proofs.prove`, and all that was seen in scopes from
-`Evidence`, which is gathered once and kept beside the pages.
+Everything on a page is read from its source: sentences and conditions from the model's own text,
+theorems and their assumptions from `proofs.prove`, and all results of scopes from `Evidence`, which
+is gathered once and kept next to the pages.
 """

@@ -1,7 +1,8 @@
-"""What was seen: scopes explored to their end, shortest traces, lassos. Gathered once, then kept.
+"""The evidence: completely explored scopes, shortest traces, lassos. It is gathered once, then
+kept.
 
-All of it is what the model's text does: whoever changes the text gathers again. Runs of named
-scopes are kept as trace files too, for other systems to play.
+The evidence is about the model's text, so a change of the text requires gathering it again. Runs of
+named scopes are kept as trace files too, for other systems to play.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class BadEvidence(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ShortestRun:
-    """A shortest run that breaks a guarantee; `told` has its steps in lines, where a page shows
+    """A shortest run that breaks a guarantee; `told` has its steps as lines, if a page shows
     them."""
 
     property: str
@@ -35,7 +36,7 @@ class ShortestRun:
 
 @dataclass(frozen=True, slots=True)
 class ExploredScope:
-    """A scope explored to its end under a variant, and the guarantees that it breaks."""
+    """A scope explored completely under a variant, and the guarantees that it breaks."""
 
     composition: str
     scope: str
@@ -46,14 +47,15 @@ class ExploredScope:
     broken: tuple[ShortestRun, ...]
 
     def found(self, name: str) -> ShortestRun | None:
-        """The run that breaks a guarantee; None if none does."""
+        """Return the run that breaks a guarantee; None if there is none."""
         return next((run for run in self.broken if run.property == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class LivenessScope:
     """An explored unbounded scope. `asked` are the liveness properties checked, each with its
-    assumptions; of those that are exercised, some are `guaranteed`, and some `holds`."""
+    assumptions. Of those that are exercised, `guaranteed` lists the guaranteed ones, `holds` those
+    that hold."""
 
     composition: str
     scope: str
@@ -67,9 +69,9 @@ class LivenessScope:
 
 @dataclass(frozen=True, slots=True)
 class LassoRun:
-    """A run without end that does not keep a guarantee, nor the assumption that it is `without`
-    ("": it keeps all of them). After `stem` steps there are `loop` more for ever; 0: nothing
-    more happens."""
+    """A run without end that breaks a guarantee, and also the assumption that it is `without` (""
+    means that it keeps all of them). After `stem` steps there are `loop` more for ever; 0 means
+    that nothing more happens."""
 
     composition: str
     property: str
@@ -83,10 +85,10 @@ class LassoRun:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All evidence. `asked`: the guarantees and assumed properties checked, by composition.
-    `shown`: the runs that pages show, by page; `without`: those that an assumption of a theorem
-    excludes; `defects`: those of known defects. `traces`: the first and the last of these as files,
-    by name."""
+    """All evidence. `asked` are the guarantees and assumed properties checked, by composition.
+    `shown` are the runs that pages show, by page; `without` those that an assumption of a theorem
+    excludes; `defects` those of known defects. `traces` has the files of the runs in `shown` and
+    `defects`, by name."""
 
     asked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seen: tuple[ExploredScope, ...] = ()
@@ -98,11 +100,11 @@ class Evidence:
     traces: Mapping[str, Trace] = field(default_factory=dict)
 
     def of(self, composition: str, variant: str) -> Iterator[ExploredScope]:
-        """The scopes of a variant."""
+        """Yield the scopes of a variant."""
         return (s for s in self.seen if (s.composition, s.variant) == (composition, variant))
 
     def shortest(self, composition: str, name: str, variant: str) -> ShortestRun | None:
-        """The shortest run of a variant that breaks a guarantee; None if none does."""
+        """Return the shortest run of a variant that breaks a guarantee; None if there is none."""
         found = [run for seen in self.of(composition, variant) if (run := seen.found(name))]
         return min(found, key=lambda run: (run.events, run.steps), default=None)
 
@@ -111,7 +113,8 @@ class Evidence:
 
 
 def dumps(evidence: Evidence) -> str:
-    """Everything but the traces, one thing a line, so that a changed number is a changed line."""
+    """Return everything except the traces, one item a line, so that a changed number is a changed
+    line."""
     rows: dict[str, Any] = {
         "asked": [
             {"composition": composition, "names": names}
@@ -128,28 +131,28 @@ def dumps(evidence: Evidence) -> str:
 
 
 def lines_of(kind: str, rows: Iterable[Any]) -> str:
-    """A list of JSON, a line a row."""
+    """Return a list as JSON, one row a line."""
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     return f'"{kind}": [\n{lines}\n]'
 
 
 def thawed(row: Any) -> Any:
-    """A row from JSON, with tuples for lists."""
+    """Return a row from JSON, with tuples instead of lists."""
     return {name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}
 
 
 def run_of(row: Any) -> ShortestRun:
-    """A run from JSON."""
+    """Return a run from JSON."""
     return ShortestRun(**thawed(row))
 
 
 def runs_of(rows: Any) -> dict[str, ShortestRun]:
-    """Runs by name from JSON."""
+    """Return runs by name from JSON."""
     return {row["name"]: run_of(row["run"]) for row in rows}
 
 
 def loads(text: str, traces: Mapping[str, Trace]) -> Evidence:
-    """The evidence of a file, with traces that stand beside it. Raises BadEvidence."""
+    """Return the evidence of a file, with the traces stored next to it. Raises BadEvidence."""
     try:
         content = json.loads(text)
         return Evidence(
@@ -170,8 +173,8 @@ def loads(text: str, traces: Mapping[str, Trace]) -> Evidence:
 
 
 def read_evidence(folder: Path) -> Evidence:
-    """The evidence that a folder of pages has; none where there is no such file. Raises
-    BadEvidence, TraceError."""
+    """Return the evidence in a folder of pages; empty if there is no such file. Raises BadEvidence,
+    TraceError."""
     path = folder / "evidence.json"
     if not path.exists():
         return Evidence()

@@ -1,9 +1,10 @@
-"""Gathering the evidence: explorations, one after another.
+"""Gathers the evidence by explorations, one after another.
 
-Every small scope under every group of releases that do the same; every unbounded scope, whole and
-with each assumption dropped; what each assumption of the theorems is for; and the known defects.
-What is there from before is not looked at again, but for scopes whose counts are no longer those
-that are expected; so an interrupted gathering goes on where it was.
+It explores every small scope under every group of releases that behave the same; every unbounded
+scope, with all assumptions and with each one dropped; runs that show what each assumption of the
+theorems is for; and the known defects. Existing evidence is not gathered again, except for scopes
+whose counts no longer match the expected ones. An interrupted gathering therefore continues where
+it was.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from proofs.trace.replay import configuration_of, model_of, replay
 from proofs.trace.story import tell
 
 MOST_STATES = 40_000
-"""Scopes that have more under the default variant are left to `explore`."""
+"""Scopes with more states than this under the default variant are left to `explore`."""
 
 REDUCED = {
     "live-retries": "live-retries/records=3",
@@ -44,11 +45,11 @@ REDUCED = {
     "live-failover": "live-failover/records=3",
     "live-timeouts": "live-timeouts/records=3",
 }
-"""Unbounded scopes that are seen with fewer records or less trouble: small enough for the source,
-which has nothing to compile."""
+"""Unbounded scopes that are explored with fewer records or fewer faults, so that they are small
+enough for the source, which needs no compiling."""
 
 NEVER_IN_VAIN = f"{NEWEST}/first_sequence=strict/sequence_order=wraps"
-"""The rules under which no idempotent producer waits in vain: no release has them."""
+"""The rules under which no idempotent producer waits for ever: no release has them."""
 
 IN_THE_END = {
     "live-retries": (NEWEST, NEVER_IN_VAIN),
@@ -56,7 +57,7 @@ IN_THE_END = {
     "live-transaction": (NEWEST, "v1"),
     "live-expiry": (NEWEST, "v1"),
 }
-"""Unbounded scopes that are seen under several variants; the others under the newest."""
+"""Unbounded scopes that are explored under several variants; the others under the newest."""
 
 OF_ASSUMED_PROPERTIES = {
     "idempotent": ("idempotent-timeout/in_flight=1", "idempotent-timeout/breaks=0"),
@@ -67,25 +68,25 @@ OF_ASSUMED_PROPERTIES = {
         "transactions-trouble-log/failures=1",
     ),
 }
-"""Small scopes by other limits, which show where assumed properties break, or what makes them
+"""Small scopes with other limits, which show where assumed properties break, or what makes them
 true."""
 
 Tell = Callable[[int, int, str], None]
-"""Is told how many pieces of evidence are there, of how many that are gathered, and the next."""
+"""Receives how many pieces of evidence exist, how many are gathered in all, and the next one."""
 Place = tuple[str, str, str]
 """A composition, a scope and a variant."""
 Keep = Callable[[Evidence], None]
 
 
 def describe_trace(trace: Trace) -> tuple[str, ...]:
-    """A trace in sentences, a line each, without its title."""
+    """Return a trace in sentences, one a line, without its title."""
     model = model_of(trace.header)
     story = tell(model, trace.header, trace.steps, replay(trace, model))
     return tuple(text(story, with_changes=False).splitlines()[1:])
 
 
 def kept_run(finding: Finding, lines: tuple[str, ...] = ()) -> ShortestRun:
-    """The run of a finding, as evidence keeps it."""
+    """Return the run of a finding, as evidence keeps it."""
     return ShortestRun(
         property=finding.property,
         scope=finding.trace.header.scope,
@@ -98,14 +99,14 @@ def kept_run(finding: Finding, lines: tuple[str, ...] = ()) -> ShortestRun:
 
 
 class NotFound(ValueError):
-    """What is known to go wrong does not: its table is of another text."""
+    """A known breach was not found: its table belongs to another text of the model."""
 
 
 # Scopes
 
 
 def small_scopes(composition: str) -> tuple[str, ...]:
-    """The scopes that are explored under every variant."""
+    """Return the scopes that are explored under every variant."""
     named = (
         name
         for name in load_model(composition).scopes.SCOPES
@@ -115,19 +116,20 @@ def small_scopes(composition: str) -> tuple[str, ...]:
 
 
 def sentences_in(composition: str) -> tuple[str, ...]:
-    """What is asked of each: guarantees and assumed properties."""
+    """Return what is checked in each scope: guarantees and assumed properties."""
     return (*guarantees_in(composition), *assumed_properties_in(composition))
 
 
 def small_places() -> Iterator[Place]:
-    """Each of them under each group of releases that do the same, the newest first."""
+    """Yield each small scope under each group of releases that behave the same, the newest
+    first."""
     for composition in COMPOSITIONS:
         for column in columns(composition):
             yield from ((composition, scope, column.variant) for scope in small_scopes(composition))
 
 
 def see(composition: str, scope: str, variant: str) -> tuple[ExploredScope, tuple[Finding, ...]]:
-    """One scope explored to its end, and its findings with their traces."""
+    """Explore one scope completely, and return its findings with their traces."""
     report = explore_scope(
         scope, variant, assumed_properties=assumed_properties_in(composition), engine="ints"
     )
@@ -146,7 +148,7 @@ def see(composition: str, scope: str, variant: str) -> tuple[ExploredScope, tupl
 
 
 def is_expected(row: ExploredScope) -> bool:
-    """Whether its counts, if the variant is the newest, are what the tests expect of them."""
+    """Whether a scope's counts match the expected ones, if the variant is the newest."""
     known = EXPECTED.get(row.scope)
     if known is None or row.variant != columns(row.composition)[0].variant:
         return True
@@ -154,8 +156,8 @@ def is_expected(row: ExploredScope) -> bool:
 
 
 def newest_runs(seen: Evidence) -> Iterator[tuple[str, ShortestRun]]:
-    """(composition, run): of each guarantee or assumed property that some variant breaks, the
-    shortest run of the newest."""
+    """Yield (composition, run): for each guarantee or assumed property that some variant breaks,
+    the shortest run of the newest such variant."""
     for composition in COMPOSITIONS:
         for name in sentences_in(composition):
             runs = (seen.shortest(composition, name, c.variant) for c in columns(composition))
@@ -164,11 +166,11 @@ def newest_runs(seen: Evidence) -> Iterator[tuple[str, ShortestRun]]:
                 yield composition, first
 
 
-# In the end
+# Liveness
 
 
 def unbounded_places() -> Iterator[Place]:
-    """Each unbounded scope under each variant that is asked for, by its full name."""
+    """Yield each unbounded scope under each variant in question, by its full name."""
     for composition in COMPOSITIONS:
         model = load_model(composition)
         table = model.modules.get("liveness")
@@ -178,13 +180,14 @@ def unbounded_places() -> Iterator[Place]:
 
 
 def questions(composition: str, scope: str, variant: str) -> tuple[str, ...]:
-    """The guarantees that are asked about in an unbounded scope, with what each assumes."""
+    """Return the guarantees that are checked in an unbounded scope, with the assumptions of
+    each."""
     k = configuration_of(load_model(composition), scope, variant)
     return tuple(f"{p.name}: {', '.join(p.under)}" for p in in_the_end(composition) if p.asked(k))
 
 
 def lasting(composition: str, live: Live, outcome: PropertyOutcome, without: str) -> LassoRun:
-    """What is kept of a lasso."""
+    """Return what is kept of a lasso."""
     found = outcome.lasso
     assert found is not None
     return LassoRun(
@@ -200,7 +203,8 @@ def lasting(composition: str, live: Live, outcome: PropertyOutcome, without: str
 
 
 def lassos(composition: str, live: Live, holds: tuple[str, ...]) -> Iterator[LassoRun]:
-    """The lassos of what is not guaranteed; and those of what holds, without each assumption."""
+    """Yield the lassos of properties that are not guaranteed; and, for properties that hold, those
+    without each assumption."""
     for outcome in live.report().outcomes:
         if outcome.lasso is not None:
             yield lasting(composition, live, outcome, "")
@@ -214,7 +218,7 @@ def lassos(composition: str, live: Live, holds: tuple[str, ...]) -> Iterator[Las
 def look_to_the_end(
     composition: str, scope: str, variant: str
 ) -> tuple[LivenessScope, tuple[LassoRun, ...]]:
-    """One unbounded scope: what holds in it, and the lassos."""
+    """Check one unbounded scope: what holds in it, and the lassos."""
     engine = "source" if scope in REDUCED.values() else "ints"
     live = explore_live(scope, variant, engine=engine)
     report = live.report()
@@ -234,7 +238,7 @@ def look_to_the_end(
 
 
 def shortest_lassos(found: Iterable[LassoRun]) -> tuple[LassoRun, ...]:
-    """Of each guarantee without each assumption the shortest; all keep their order."""
+    """Return the shortest lasso for each guarantee without each assumption, in their order."""
     best: dict[tuple[str, ...], LassoRun] = {}
     for one in found:
         key = (one.composition, one.property, one.without)
@@ -244,11 +248,11 @@ def shortest_lassos(found: Iterable[LassoRun]) -> tuple[LassoRun, ...]:
     return tuple(best.values())
 
 
-# What is left out
+# Assumptions and known defects
 
 
 def without(name: str) -> ShortestRun:
-    """What an assumption of the theorems is for. Raises NotFound."""
+    """Return a run that shows what an assumption of the theorems is for. Raises NotFound."""
     found = trace_without(name)
     if found is None:
         raise NotFound(f"without {name} nothing breaks any more")
@@ -256,7 +260,7 @@ def without(name: str) -> ShortestRun:
 
 
 def finding_of(mutant: ModelMutant) -> Finding:
-    """The run by which a known defect shows. Raises NotFound."""
+    """Return the run by which a known defect shows. Raises NotFound."""
     size = EXPECTED[mutant.scope.partition("/")[0]].distinct
     engine = "ints" if size <= MOST_STATES else "c"
     found = shortest_counterexample(
@@ -267,12 +271,12 @@ def finding_of(mutant: ModelMutant) -> Finding:
     return found
 
 
-# All of it
+# The whole evidence
 
 
 def kept_rows(evidence: Evidence) -> dict[Place, ExploredScope]:
-    """The small scopes that need not be looked at again: of a composition of which the same is
-    asked now, and of a scope that is still what it was."""
+    """Return the small scopes that need not be explored again: the questions about their
+    composition have not changed, and neither have their counts."""
     same = {c for c in COMPOSITIONS if evidence.asked.get(c) == sentences_in(c)}
     rows = [row for row in evidence.seen if row.composition in same]
     changed = {row.scope.partition("/")[0] for row in rows if not is_expected(row)}
@@ -284,8 +288,8 @@ def kept_rows(evidence: Evidence) -> dict[Place, ExploredScope]:
 
 
 def changed_compositions(evidence: Evidence) -> set[str]:
-    """Those of whose unbounded scopes something else is asked now: only the shortest lassos were
-    kept, so all of them are looked at again."""
+    """Return the compositions whose unbounded scopes are checked for something else now. All these
+    scopes are checked again, because only the shortest lassos were kept."""
     wanted = tuple(unbounded_places())
     return {
         row.composition
@@ -296,7 +300,7 @@ def changed_compositions(evidence: Evidence) -> set[str]:
 
 
 def count_missing(evidence: Evidence) -> int:
-    """How many pieces of evidence have to be gathered."""
+    """Return how many pieces of evidence have to be gathered."""
     changed = changed_compositions(evidence)
     unbounded = {
         (row.composition, row.scope, row.variant)
@@ -312,7 +316,7 @@ def count_missing(evidence: Evidence) -> int:
 
 
 class Gathering:
-    """The evidence as it grows; `keep` is given it after each step."""
+    """The evidence as it grows; `keep` receives it after each step."""
 
     def __init__(self, evidence: Evidence, tell: Tell, keep: Keep) -> None:
         self.evidence = evidence
@@ -323,18 +327,18 @@ class Gathering:
         self.done = 0
 
     def begin(self, what: str) -> None:
-        """Tell what is looked at next."""
+        """Tell what is gathered next."""
         self.tell(self.done, self.total, what)
         self.done += 1
 
     def know(self, **changes: Any) -> None:
-        """More is known."""
+        """Add to the evidence, and keep it."""
         self.evidence = replace(self.evidence, **changes)
         self.keep(self.evidence)
 
     def add_seen(self) -> None:
-        """The small scopes, each that is not there, or is no longer what it was; all of a
-        composition of which something else is asked now."""
+        """Add the small scopes that are missing or have changed, and all scopes of a composition
+        whose questions have changed."""
         wanted = tuple(small_places())
         known = kept_rows(self.evidence)
         rows = {place: known[place] for place in wanted if place in known}
@@ -346,7 +350,7 @@ class Gathering:
         self.know(seen=tuple(rows[place] for place in wanted))
 
     def see(self, composition: str, scope: str, variant: str) -> ExploredScope:
-        """One scope; its findings are remembered."""
+        """Explore one scope, and remember its findings."""
         self.begin(f"{scope}, {variant}")
         seen, findings = see(composition, scope, variant)
         for found in findings:
@@ -355,7 +359,7 @@ class Gathering:
         return seen
 
     def add_shown(self) -> None:
-        """The runs that the pages of guarantees tell."""
+        """Add the runs that the pages of guarantees show."""
         shown: dict[str, ShortestRun] = {}
         traces = dict(self.evidence.traces)
         for composition, run in newest_runs(self.evidence):
@@ -369,7 +373,7 @@ class Gathering:
         self.know(shown=shown, traces=traces)
 
     def finding(self, composition: str, run: ShortestRun) -> Finding:
-        """A run with its trace: from this gathering, or looked for again."""
+        """Return a run with its trace: from this gathering, or searched again."""
         known = self.findings.get((run.scope, run.variant, run.property))
         if known is None:
             self.tell(self.done, self.total, f"{run.scope}, {run.variant}, {run.property}")
@@ -381,8 +385,8 @@ class Gathering:
         return known
 
     def add_unbounded(self) -> None:
-        """The unbounded scopes that are not there; all of a composition of which something else is
-        asked now, as only the shortest lassos were kept."""
+        """Add the unbounded scopes that are missing, and all of a composition whose questions have
+        changed, because only the shortest lassos were kept."""
         wanted = tuple(unbounded_places())
         changed = changed_compositions(self.evidence)
         rows = {
@@ -401,7 +405,7 @@ class Gathering:
         self.know(unbounded=tuple(rows[place] for place in wanted))
 
     def add_defects(self) -> None:
-        """The known defects that are not there."""
+        """Add the known defects that are missing."""
         known = {mutant.name: mutant for mutant in known_defects()}
         for name, mutant in known.items():
             if name not in self.evidence.defects:
@@ -415,7 +419,7 @@ class Gathering:
         self.know(defects={name: self.evidence.defects[name] for name in known})
 
     def add_without(self) -> None:
-        """What assumptions are for, where it is not there."""
+        """Add the missing runs that show what assumptions are for."""
         for name in DROPPED:
             if name not in self.evidence.without:
                 self.begin(f"without {name}")
@@ -423,13 +427,14 @@ class Gathering:
         self.know(without={name: self.evidence.without[name] for name in DROPPED})
 
     def drop_traces(self) -> None:
-        """Only those that are told stay."""
+        """Drop the traces that no page shows."""
         names = {*map(trace_of, self.evidence.shown), *self.evidence.defects}
         self.know(traces={name: self.evidence.traces[name] for name in sorted(names)})
 
 
 def gather_evidence(kept: Evidence, tell: Tell, keep: Keep = lambda evidence: None) -> Evidence:
-    """All of it; `tell` is told what is looked at next. Raises NotFound, and as `explore_scope`."""
+    """Gather all evidence; `tell` is called before each piece. Raises NotFound, and as
+    `explore_scope`."""
     gathering = Gathering(kept, tell, keep)
     gathering.add_seen()
     gathering.add_shown()

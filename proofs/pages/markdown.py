@@ -1,4 +1,4 @@
-"""The words of pages: Markdown made of what is known, the same bytes each time."""
+"""Builds Markdown for pages; the same content always gives the same bytes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ Lines = list[str]
 
 
 def cell(text: str) -> str:
-    """Text that may stand in a table."""
+    """Return text that may be in a table."""
     return text.replace("|", "\\|")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Lines:
-    """A table; nothing where it has no rows."""
+    """Return a table; nothing if it has no rows."""
     found = [f"| {' | '.join(map(cell, row))} |" for row in rows]
     if not found:
         return []
@@ -21,32 +21,32 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Lines:
 
 
 def section(title: str, *parts: Lines) -> Lines:
-    """A heading, and what stands below it; nothing where there is nothing."""
+    """Return a heading with its parts; nothing if the parts are empty."""
     body = [line for part in parts for line in part]
     return [f"## {title}", "", *body] if body else []
 
 
 def paragraph(*sentences: str) -> Lines:
-    """Sentences on one line."""
+    """Return sentences on one line."""
     return [" ".join(s for s in sentences if s), ""]
 
 
 def console_block(command: str, lines: Iterable[str], code: int = 0) -> Lines:
-    """A command that the tests run, with what it prints."""
+    """Return a command that the tests run, with its output."""
     remark = f"  # exits with {code}" if code else ""
     return ["```console", f"$ kafka-eos {command}{remark}", *lines, "```", ""]
 
 
 def shell_block(*commands: str) -> Lines:
-    """Commands that take longer; the tests only parse them."""
+    """Return commands that take longer; the tests only parse them."""
     return ["```", *(f"kafka-eos {command}" for command in commands), "```", ""]
 
 
 def amount(number: int, one: str, many: str = "") -> str:
-    """A number with its noun."""
+    """Return a number with its noun."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def page(lines: Lines) -> str:
-    """The file's text."""
+    """Return the file's text."""
     return "\n".join(lines).rstrip("\n") + "\n"

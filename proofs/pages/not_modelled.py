@@ -1,4 +1,4 @@
-"""What is not guaranteed either, and that no run of the model can show: with what the model
+"""Properties that are not guaranteed and that no run of the model can refute, with what the model
 lacks."""
 
 from __future__ import annotations
@@ -39,4 +39,4 @@ UNSEEN: tuple[tuple[str, str], ...] = (
         "compaction; what hangs is in [late_produce_hangs](not_guaranteed/late_produce_hangs.md)",
     ),
 )
-"""What users may believe, and what the model lacks to show that it is not so."""
+"""Properties that users may believe, with what the model lacks to show that they do not hold."""

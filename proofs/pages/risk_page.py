@@ -25,7 +25,7 @@ LEGEND = (
 
 
 def columns() -> tuple[str, ...]:
-    """All releases, the newest first."""
+    """Return all releases, the newest first."""
     found = {release for name in SECTIONS for release in RELEASES[name]}
     return tuple(sorted(found, key=numbers, reverse=True))
 
@@ -39,7 +39,7 @@ SECTIONS: Mapping[str, str] = {
 
 
 def cell(risk: Risk, release: str) -> str:
-    """Whether a release has a risk."""
+    """Return whether a release has a risk, as a cell."""
     if release not in RELEASES[risk.composition]:
         return NOT_MODELLED
     if risk.by_setting:
@@ -51,7 +51,7 @@ def cell(risk: Risk, release: str) -> str:
 
 
 def risk_page() -> str:
-    """The page of all risks, as Markdown."""
+    """Return the page of all risks, as Markdown."""
     named = columns()
     lines = [HEAD, f"| | risk | {' | '.join(named)} |", f"|---|---|{'---|' * len(named)}"]
     for number, risk in enumerate(risks().values(), start=1):
@@ -67,7 +67,7 @@ def risk_page() -> str:
 
 
 def section(risk: Risk) -> Iterator[str]:
-    """One risk in full."""
+    """Yield the section about one risk."""
     yield from (f"### {risk.name}", "", f"**What happens.** {risk.happens}", "")
     yield from (f"**How.** {risk.how}", "", f"**How likely.** {risk.likely}", "")
     yield from ("**What cures it.**", "", *(f"- {remedy}" for remedy in risk.remedies()), "")

@@ -1,4 +1,4 @@
-"""What pages are about: each composition of the model, its guarantees, its releases."""
+"""The subjects of pages: each composition of the model, its guarantees, its releases."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from proofs.trace.replay import configuration_of
 
 SAYS_NOTHING = frozenset({"name", "release"})
 OF_NO_THEOREM = frozenset({"leaderless_marker"})
-"""What only rules ask that theorems leave out, as their assumptions say."""
+"""Rules that matter only to events which theorems leave out, as their assumptions say."""
 CONVERSATION = frozenset({"level", "requests"})
 """Parts of a variant that change nothing without transactions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Variants that do the same: `variant` is the newest, `names` has all of them."""
+    """Variants that behave the same: `variant` is the newest, `names` has all of them."""
 
     variant: str
     names: tuple[str, ...]
@@ -39,17 +39,17 @@ TITLES = {"idempotent": "Idempotent producers"}
 
 
 def title_of(composition: str) -> str:
-    """What a composition is about."""
+    """Return the title of a composition."""
     return TITLES.get(composition) or composition.replace("_", " ").capitalize()
 
 
 def sentence(function: Any) -> str:
-    """What a function says of itself, in one line."""
+    """Return a function's docstring in one line."""
     return " ".join((function.__doc__ or "").split())
 
 
 def condition(guarantee: Any) -> str:
-    """When a guarantee is given, and the function that says so."""
+    """Return the condition of a guarantee, and the function that checks it."""
     if guarantee.guaranteed is always:
         return "In every configuration."
     return f"{sentence(guarantee.guaranteed)} (`{guarantee.guaranteed.__name__}`)"
@@ -59,18 +59,18 @@ def condition(guarantee: Any) -> str:
 
 
 def silent_in(composition: str) -> frozenset[str]:
-    """The parts of a composition's variants that change nothing."""
+    """Return the parts of a composition's variants that change nothing."""
     return SAYS_NOTHING | (CONVERSATION if composition == "idempotent" else frozenset())
 
 
 def rules_of(composition: str, variant: Any) -> tuple[Any, ...]:
-    """What a variant does, whatever it is called."""
+    """Return what a variant does, whatever its name is."""
     silent = silent_in(composition)
     return tuple(getattr(variant, f.name) for f in fields(variant) if f.name not in silent)
 
 
 def asked_variants(composition: str) -> Iterator[str]:
-    """The releases, and the newest with requests of V1 where there are two conversations."""
+    """Yield the releases and, for transactions, the newest with requests of V1."""
     variants = load_model(composition).variants
     yield from variants.RELEASES
     if composition == "transactions":
@@ -79,7 +79,7 @@ def asked_variants(composition: str) -> Iterator[str]:
 
 @functools.cache
 def columns(composition: str) -> tuple[Column, ...]:
-    """Releases that do the same are one column; the newest first."""
+    """Return the columns, the newest first; releases that behave the same share one."""
     parse = load_model(composition).variants.parse
     same: dict[tuple[Any, ...], list[str]] = {}
     for text in asked_variants(composition):
@@ -91,19 +91,19 @@ def columns(composition: str) -> tuple[Column, ...]:
 
 
 def guarantees_in(composition: str) -> tuple[str, ...]:
-    """What a composition guarantees about every world, by name."""
+    """Return the guarantees of a composition about every world, by name."""
     return tuple(guarantee.name for guarantee in load_model(composition).guarantees.GUARANTEES)
 
 
 def assumed_properties_in(composition: str) -> tuple[str, ...]:
-    """What users of a composition believe about every world, and nobody guarantees, by name."""
+    """Return the assumed properties of a composition about every world, by name."""
     return tuple(
         assumed_property.name for assumed_property in assumed_properties_of(load_model(composition))
     )
 
 
 def guarantee_of(composition: str, name: str) -> Any:
-    """A guarantee about every world, or an assumed property, by its name."""
+    """Return a guarantee about every world, or an assumed property, by its name."""
     model = load_model(composition)
     return next(
         p for p in (*model.guarantees.GUARANTEES, *assumed_properties_of(model)) if p.name == name
@@ -117,20 +117,20 @@ def is_guaranteed(composition: str, name: str, scope: str, variant: str) -> bool
 
 
 def in_the_end(composition: str) -> tuple[Any, ...]:
-    """The guarantees about what happens in the end."""
+    """Return the liveness properties of a composition."""
     table = load_model(composition).modules.get("liveness")
     return () if table is None else tuple(table.EVENTUALLY)
 
 
 def page_of(composition: str, name: str) -> str:
-    """The page of a guarantee or an assumed property, without its suffix."""
+    """Return the page of a guarantee or an assumed property, without its suffix."""
     return (
         f"{'not_guaranteed' if name in assumed_properties_in(composition) else composition}/{name}"
     )
 
 
 def trace_of(page: str) -> str:
-    """The name of the trace that a guarantee's page tells."""
+    """Return the name of the trace that a guarantee's page shows."""
     return page.replace("/", "-")
 
 
@@ -138,7 +138,7 @@ def trace_of(page: str) -> str:
 
 
 def theorems_of(composition: str, name: str) -> tuple[Theorem, ...]:
-    """The theorems about the model as it stands that are of a guarantee, or bear on it."""
+    """Return the theorems about the unpatched model that state a guarantee, or bear on it."""
     return tuple(
         t
         for t in THEOREMS
@@ -147,13 +147,13 @@ def theorems_of(composition: str, name: str) -> tuple[Theorem, ...]:
 
 
 def why_not_proved(composition: str, name: str) -> str:
-    """What no theorem covers of a guarantee, and why; "" if there is nothing to say."""
+    """Return what no theorem covers of a guarantee, and why; "" if nothing is missing."""
     return ONLY_EXPLORED.get(composition, {}).get(name, "")
 
 
 def covers(theorem: Theorem, variant: str) -> bool:
-    """Whether a variant has the rules that a theorem is about; what is unknown to its proof may be
-    anything."""
+    """Whether a variant has the rules that a theorem is about; rules that are unknown to its proof
+    may be any."""
     parse = load_model(theorem.home).variants.parse
     silent = (
         silent_in(theorem.home) | OF_NO_THEOREM | {name for _, name in theorem.composition.unknown}
@@ -164,17 +164,18 @@ def covers(theorem: Theorem, variant: str) -> bool:
     )
 
 
-# What is known to go wrong
+# Known defects
 
 
 def composition_of_mutant(mutant: ModelMutant) -> str:
-    """The composition that a mutant's scope belongs to."""
+    """Return the composition that a mutant's scope belongs to."""
     scope = mutant.scope.partition("/")[0]
     return next(c for c in COMPOSITIONS if scope in load_model(c).scopes.SCOPES)
 
 
 def known_defects() -> tuple[ModelMutant, ...]:
-    """What releases and applications do, and what scopes of their own let happen; other patches of
-    the model are no Kafka's, and what goes wrong in the end is on its guarantee's page."""
+    """Return the known defects: those of releases and applications, and of scopes of their own.
+    Other patches of the model belong to no Kafka, and defects of liveness are on their guarantee's
+    page."""
     known = (m for m in MUTANTS if m.kind == "variant" or m.group == "believed")
     return tuple(m for m in known if m.scope.split("/")[0] in EXPECTED)

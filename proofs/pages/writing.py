@@ -1,4 +1,4 @@
-"""The pages: a function of the model's text, of the theorems, and of the evidence."""
+"""Writes the pages: a function of the model's text, the theorems, and the evidence."""
 
 from __future__ import annotations
 
@@ -46,32 +46,32 @@ GENERATED = "*Written by `kafka-eos docs`; do not edit.*"
 
 
 def title(name: str, says: str) -> Lines:
-    """What every page begins with."""
+    """Return the beginning of every page."""
     return [f"# {name}", "", f"> {says}", "", GENERATED, ""]
 
 
 def length(run: ShortestRun) -> str:
-    """How long a run is."""
+    """Return the length of a run in words."""
     return f"{amount(run.steps, 'step')} ({amount(run.events, 'event')})"
 
 
 def after(run: ShortestRun) -> str:
-    """What breaks in a run, and when."""
+    """Return what breaks in a run, and when."""
     return f"`{run.property}` is broken after {length(run)}"
 
 
-# Of one guarantee: theorems
+# A page of a guarantee: theorems
 
 
 def assumption_row(evidence: Evidence, name: str) -> tuple[str, str, str]:
-    """An assumption, what it says, and what happens without it."""
+    """Return a row: an assumption, its sentence, and what happens without it."""
     run = evidence.without.get(name)
     lost = f"[{after(run)}](../without/{name}.md)" if run else "nothing is known to break"
     return f"`{name}`", ASSUMPTIONS[name].says, lost
 
 
 def theorem_lines(evidence: Evidence, theorem: Theorem, name: str) -> Lines:
-    """One theorem, with all that it assumes."""
+    """Return one theorem, with everything that it assumes."""
     kind = "" if proves(theorem, name) else "Part of it. "
     rules = f"{theorem.variant}; {theorem.regime.says}"
     head = [f"**{theorem.name}**, of {rules}. {kind}{theorem.says}", ""]
@@ -84,18 +84,18 @@ def theorem_lines(evidence: Evidence, theorem: Theorem, name: str) -> Lines:
 
 
 def theorems_section(evidence: Evidence, composition: str, name: str) -> Lines:
-    """What is proved, for any number of anything."""
+    """Return what is proved, without bounds."""
     why = why_not_proved(composition, name)
     parts = [theorem_lines(evidence, t, name) for t in theorems_of(composition, name)]
     missing = paragraph(f"Not proved, but explored: {why}.") if why else []
     return section("Theorems", *parts, missing)
 
 
-# Of one guarantee: scopes
+# A page of a guarantee: scopes
 
 
 def named(scopes: list[ExploredScope], name: str) -> str:
-    """How much was seen, and where the most."""
+    """Return how much was explored, and the largest scope."""
     largest = max(scopes, key=lambda seen: seen.distinct)
     states = sum(seen.distinct for seen in scopes)
     return (
@@ -107,7 +107,8 @@ def named(scopes: list[ExploredScope], name: str) -> str:
 def by_condition(
     evidence: Evidence, composition: str, name: str, variant: str
 ) -> tuple[list[ExploredScope], list[ExploredScope], list[ExploredScope]]:
-    """Scopes where it is guaranteed, where it is not and is broken, where it is not and is kept."""
+    """Return three lists of scopes: guaranteed; not guaranteed and broken; not guaranteed and
+    kept."""
     guaranteed: list[ExploredScope] = []
     broken: list[ExploredScope] = []
     kept: list[ExploredScope] = []
@@ -120,7 +121,7 @@ def by_condition(
 
 
 def scopes_row(evidence: Evidence, composition: str, name: str, column: Column) -> tuple[str, ...]:
-    """What was seen of a guarantee under the variants of a column."""
+    """Return what was explored of a guarantee under the variants of a column."""
     guaranteed, broken, kept = by_condition(evidence, composition, name, column.variant)
     run = evidence.shortest(composition, name, column.variant)
     return (
@@ -146,7 +147,7 @@ OF_ASSUMED_PROPERTIES = (
 
 
 def scopes_section(evidence: Evidence, composition: str, name: str, head: tuple[str, ...]) -> Lines:
-    """What was explored to its end."""
+    """Return what was explored completely."""
     rows = [scopes_row(evidence, composition, name, column) for column in columns(composition)]
     said = paragraph(
         "Each scope was explored to its end: all that can happen in it was seen, and nothing"
@@ -155,11 +156,11 @@ def scopes_section(evidence: Evidence, composition: str, name: str, head: tuple[
     return section("Scopes", said, table(head, rows))
 
 
-# Of one guarantee: the run
+# A page of a guarantee: the run
 
 
 def run_section(evidence: Evidence, composition: str, name: str, heading: str) -> Lines:
-    """The shortest run that breaks it where it is not guaranteed."""
+    """Return the shortest run that breaks a guarantee where it is not given."""
     key = page_of(composition, name)
     run = evidence.shown.get(key)
     if run is None:
@@ -173,7 +174,7 @@ def run_section(evidence: Evidence, composition: str, name: str, heading: str) -
 
 
 def guarantee_page(evidence: Evidence, composition: str, name: str) -> str:
-    """The page of a guarantee about every world."""
+    """Return the page of a guarantee about every world."""
     guarantee = guarantee_of(composition, name)
     where = paragraph(f"**Guaranteed where:** {condition(guarantee)}")
     return page(
@@ -187,11 +188,11 @@ def guarantee_page(evidence: Evidence, composition: str, name: str) -> str:
     )
 
 
-# Of one assumed property
+# A page of an assumed property
 
 
 def again(evidence: Evidence, composition: str, name: str) -> Lines:
-    """The command that finds the run, and what is true, once more."""
+    """Return the command that finds the run again."""
     run = evidence.shown.get(page_of(composition, name))
     return (
         shell_block(f"explore {run.scope} --variant {run.variant} --property {name}") if run else []
@@ -199,7 +200,7 @@ def again(evidence: Evidence, composition: str, name: str) -> Lines:
 
 
 def assumed_property_page(evidence: Evidence, composition: str, name: str) -> str:
-    """The page of what users believe and nobody guarantees."""
+    """Return the page of an assumed property."""
     assumed_property = guarantee_of(composition, name)
     return page(
         [
@@ -213,22 +214,22 @@ def assumed_property_page(evidence: Evidence, composition: str, name: str) -> st
     )
 
 
-# In the end
+# A page of a liveness property
 
 
 def ends(loop: LassoRun) -> str:
-    """How a run goes on."""
+    """Return how a run goes on."""
     what = f"{amount(loop.loop, 'step')} for ever" if loop.loop else "nothing more happens"
     return f"after {amount(loop.stem, 'step')} {what}"
 
 
 def loops_of(evidence: Evidence, composition: str, name: str) -> Iterator[LassoRun]:
-    """The runs that do not keep a guarantee."""
+    """Yield the runs that break a liveness property."""
     return (x for x in evidence.lasting if (x.composition, x.property) == (composition, name))
 
 
 def under_section(evidence: Evidence, composition: str, guarantee: Any) -> Lines:
-    """The assumptions, each with what happens without it."""
+    """Return the assumptions, each with what happens without it."""
     table_of = load_model(composition).liveness.ASSUMPTIONS
     lost = {loop.without: loop for loop in loops_of(evidence, composition, guarantee.name)}
     rows = [
@@ -239,7 +240,7 @@ def under_section(evidence: Evidence, composition: str, guarantee: Any) -> Lines
 
 
 def unbounded_rows(evidence: Evidence, composition: str, name: str) -> Iterator[tuple[str, ...]]:
-    """Where it was asked, and what was found."""
+    """Yield the scopes in which the property was checked, with the results."""
     for row in evidence.unbounded:
         if row.composition == composition and name in (*row.guaranteed, *row.holds):
             guaranteed = "guaranteed" if name in row.guaranteed else "not guaranteed"
@@ -249,7 +250,7 @@ def unbounded_rows(evidence: Evidence, composition: str, name: str) -> Iterator[
 
 
 def lasting_section(loop: LassoRun) -> Lines:
-    """A run without end."""
+    """Return the section about a run without end."""
     command = f"liveness {loop.scope} --variant {loop.variant}"
     if loop.without:
         heading, command = f"Without `{loop.without}`", f"{command} --drop {loop.without}"
@@ -260,7 +261,7 @@ def lasting_section(loop: LassoRun) -> Lines:
 
 
 def end_page(evidence: Evidence, composition: str, guarantee: Any) -> str:
-    """The page of a guarantee about what happens in the end."""
+    """Return the page of a liveness property."""
     name = guarantee.name
     head = ("scope", "variant", "size", "in the end")
     loops = [lasting_section(loop) for loop in loops_of(evidence, composition, name)]
@@ -275,11 +276,11 @@ def end_page(evidence: Evidence, composition: str, guarantee: Any) -> str:
     )
 
 
-# What is not guaranteed
+# Pages of non-guarantees
 
 
 def defect_page(mutant: ModelMutant, run: ShortestRun) -> str:
-    """The page of what some release does."""
+    """Return the page of a known defect."""
     composition = composition_of_mutant(mutant)
     broken = f"[`{run.property}`](../{page_of(composition, run.property)}.md)"
     trace = f"build/guarantees/traces/{mutant.name}.jsonl"
@@ -304,12 +305,12 @@ def defect_page(mutant: ModelMutant, run: ShortestRun) -> str:
 
 
 def resting_on(assumption: str) -> Iterator[Theorem]:
-    """The theorems that make an assumption."""
+    """Yield the theorems that rest on an assumption."""
     return (t for t in THEOREMS if assumption in t.assumptions)
 
 
 def without_page(evidence: Evidence, name: str) -> str:
-    """The page of an assumption: what breaks without it."""
+    """Return the page of an assumption: what breaks without it."""
     run = evidence.without[name]
     command = f"prove --drop {name}"
     told = (
@@ -330,8 +331,8 @@ def without_page(evidence: Evidence, name: str) -> str:
 
 
 def evidence_in_a_word(evidence: Evidence, composition: str, name: str, column: Column) -> str:
-    """A cell of the index: theorem, or scopes, and the theorem that says a part of it; and the
-    trace that shows where it ends."""
+    """Return a cell of the index: a theorem, or scopes and a theorem about a part of the guarantee;
+    and the trace that shows its limit."""
     guaranteed, _, _ = by_condition(evidence, composition, name, column.variant)
     theorems = [t for t in theorems_of(composition, name) if covers(t, column.variant)]
     words = [f"theorem `{t.name}`" for t in theorems if proves(t, name)][:1]
@@ -343,7 +344,7 @@ def evidence_in_a_word(evidence: Evidence, composition: str, name: str, column: 
 
 
 def guarantees_table(evidence: Evidence, composition: str) -> Lines:
-    """Guarantee by release."""
+    """Return the table of guarantees by release."""
     rows = [
         (
             f"[`{p.name}`]({page_of(composition, p.name)}.md)",
@@ -360,7 +361,8 @@ def guarantees_table(evidence: Evidence, composition: str) -> Lines:
 def assumed_property_in_a_word(
     evidence: Evidence, composition: str, name: str, column: Column
 ) -> str:
-    """A cell of the index: the trace that shows that it is not so, and where it is."""
+    """Return a cell of the index: the trace that refutes an assumed property, and where the
+    property is true."""
     true, _, _ = by_condition(evidence, composition, name, column.variant)
     run = evidence.shortest(composition, name, column.variant)
     broken = f"trace of {amount(run.events, 'event')}" if run else "no trace"
@@ -368,7 +370,7 @@ def assumed_property_in_a_word(
 
 
 def assumed_properties_table(evidence: Evidence, composition: str) -> Lines:
-    """Assumed property by release."""
+    """Return the table of assumed properties by release."""
     rows = [
         (
             f"[`{name}`]({page_of(composition, name)}.md)",
@@ -384,12 +386,12 @@ def assumed_properties_table(evidence: Evidence, composition: str) -> Lines:
 
 
 def titles(composition: str) -> list[str]:
-    """The names of the columns."""
+    """Return the names of the columns."""
     return [column.title for column in columns(composition)]
 
 
 def ends_table(evidence: Evidence, composition: str) -> Lines:
-    """What is guaranteed in the end."""
+    """Return the table of liveness properties."""
     rows = []
     for guarantee in in_the_end(composition):
         lost = [loop.without for loop in loops_of(evidence, composition, guarantee.name)]
@@ -405,13 +407,13 @@ def ends_table(evidence: Evidence, composition: str) -> Lines:
 
 
 def not_guaranteed(evidence: Evidence) -> dict[ModelMutant, ShortestRun]:
-    """The known defects that break what is not guaranteed there, with their runs."""
+    """Return the known defects that break what is not guaranteed there, with their runs."""
     runs = {mutant: evidence.defects.get(mutant.name) for mutant in known_defects()}
     return {mutant: run for mutant, run in runs.items() if run is not None and not run.guaranteed}
 
 
 def defects_table(evidence: Evidence) -> Lines:
-    """What some release does."""
+    """Return the table of known defects."""
     rows = [
         (f"[{m.name}](not_guaranteed/{m.name}.md)", m.mechanism, m.reference, after(run))
         for m, run in not_guaranteed(evidence).items()
@@ -420,12 +422,12 @@ def defects_table(evidence: Evidence) -> Lines:
 
 
 def unseen_table() -> Lines:
-    """What the model cannot say."""
+    """Return the table of what the model cannot show."""
     return table(("not guaranteed", "what the model lacks to show it"), UNSEEN)
 
 
 def without_table(evidence: Evidence) -> Lines:
-    """What each assumption of the theorems is for."""
+    """Return the table of what each assumption of the theorems is for."""
     rows = [
         (f"[{name}](without/{name}.md)", ASSUMPTIONS[name].says, after(evidence.without[name]))
         for name in DROPPED
@@ -444,7 +446,7 @@ INTRODUCTION = (
 
 
 def index_page(evidence: Evidence) -> str:
-    """The first page."""
+    """Return the first page."""
     tables = [
         section(title_of(c), guarantees_table(evidence, c), ends_table(evidence, c))
         for c in COMPOSITIONS
@@ -460,7 +462,7 @@ def index_page(evidence: Evidence) -> str:
 
 
 def pages(evidence: Evidence) -> dict[str, str]:
-    """All pages, by their paths in the folder."""
+    """Return all pages, by their paths in the folder."""
     found = {"README.md": index_page(evidence)}
     for composition in COMPOSITIONS:
         for guarantee in load_model(composition).guarantees.GUARANTEES:

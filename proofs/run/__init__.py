@@ -1,6 +1,7 @@
-"""What the runs of all verbs share: verdicts, a directory with a journal, reports, and progress.
+"""Parts shared by the runs of all verbs: verdicts, a directory with a journal, reports, and
+progress.
 
-A verb opens a `RunDirectory` with what it was asked, enters each finished unit of work into its
+A verb opens a `RunDirectory` with its arguments, enters each finished unit of work into its
 `Journal`, and writes its report at the end. The same command in the same directory continues.
 """
 
@@ -21,7 +22,8 @@ EXIT_CODES: Final = {
     "vacuous": VIOLATED,
     "undecided": NOT_DECIDED,
 }
-"""By a report's verdict. What is vacuous holds only since what must happen sometimes never does."""
+"""The exit code of each verdict. A vacuous property holds only because what must happen sometimes
+never does."""
 
 WORST_FIRST: Final = ("violated", "vacuous", "undecided", "holds")
 
@@ -31,15 +33,15 @@ class BadUse(ValueError):
 
 
 def one_of(what: str, value: str, valid: Iterable[str]) -> str:
-    """`value`, if it is valid. Raises BadUse."""
+    """Return `value`, if it is valid. Raises BadUse."""
     if value not in (names := tuple(valid)):
         raise BadUse(f"invalid {what} {value!r}; valid: {', '.join(names)}")
     return value
 
 
 def nearest(name: str, names: Iterable[str], listed_by: str = "list") -> str:
-    """What to write in the place of a name that is none: those most like it, and the command that
-    shows all."""
+    """Return advice about an unknown name: the most similar names, and the command that lists
+    all."""
     found = difflib.get_close_matches(name, list(dict.fromkeys(names)))
     if found:
         return f"did you mean {' or '.join(found)}? `kafka-eos {listed_by}` shows all"
@@ -47,12 +49,12 @@ def nearest(name: str, names: Iterable[str], listed_by: str = "list") -> str:
 
 
 def positive(name: str, value: int | None) -> int | None:
-    """`value`, None where none is given. Raises BadUse for a number below 1."""
+    """Return `value`, which may be None. Raises BadUse for a number below 1."""
     if value is not None and value < 1:
         raise BadUse(f"{name} is {value}; write 1 or more")
     return value
 
 
 def worst(verdicts: Iterable[str]) -> str:
-    """`holds` only if all do; also without any."""
+    """Return the worst verdict; `holds` if there is none."""
     return min(verdicts, key=WORST_FIRST.index, default="holds")

@@ -1,12 +1,12 @@
-"""The directory of a run: what was asked, what is done, and the reports.
+"""The directory of a run: its arguments, the finished work, and the reports.
 
 | file | content |
 |---|---|
-| `arguments.json` | what was asked, and a hash of the code that answers |
+| `arguments.json` | the arguments, and a hash of the code that does the work |
 | `journal.jsonl` | the finished units of work |
 | `report.json`, `run.json` | the answer; times and other facts that differ from run to run |
 
-A directory may be a copy of one that is elsewhere, which is kept up to date: `Remote`.
+A directory may be a local copy of a `Remote` one, which is kept up to date.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REPORT: Final = "report.json"
 RUN: Final = "run.json"
 
 WORKING_FOLDERS: Final = ("prepared",)
-"""Folders that a run can make again, and that a Remote does without."""
+"""Folders that a run can make again, and that are not copied to a Remote."""
 
 
 class OtherRun(ValueError):
@@ -38,11 +38,12 @@ class OtherRun(ValueError):
 
 
 class Busy(ValueError):
-    """Another process is at work in the directory."""
+    """Another process is working in the directory."""
 
 
 class Stopped(KeyboardInterrupt):
-    """Ctrl-C; the message says whether the same command continues, and from which directory."""
+    """Ctrl-C ended the run; the message says whether the same command continues, and from which
+    directory."""
 
 
 class Remote(Protocol):
@@ -50,29 +51,29 @@ class Remote(Protocol):
 
     @property
     def uri(self) -> str:
-        """Where it is."""
+        """The address of the directory."""
 
     def pull(self, local: Path) -> None:
         """Fetch what a run needs to continue: its arguments, and its journal."""
 
     def keep_arguments(self, local: Path) -> None:
-        """Begin a run: what was asked, and no finished unit."""
+        """Begin a run: keep its arguments, with no finished unit."""
 
     def keep_unit(self, number: int, text: str) -> None:
         """Keep the line of a finished unit."""
 
     def push(self, local: Path, without: Sequence[str]) -> None:
-        """Write all that the run left behind, except its journal and these folders."""
+        """Write everything that the run left behind, except its journal and these folders."""
 
 
 class RunDirectory(AbstractContextManager["RunDirectory"]):
-    """One run's directory, locked while the run is at work; None keeps everything in memory.
+    """One run's directory, locked while the run is working; with None everything stays in memory.
 
-    `path` is where the run works: for a Remote a new local folder, which is removed at the end.
-    `code` is a hash of the code on which results depend. If that has changed, the run begins
-    again: its journal and the folders `made` are removed.
+    `path` is the folder in which the run works: for a Remote a new local folder, which is removed
+    at the end. `code` is a hash of the code on which results depend. If it has changed, the run
+    begins again: its journal and the folders `made` are removed.
 
-    Entering raises OtherRun, DamagedRun, Busy, OSError. Ctrl-C leaves as Stopped.
+    Entering raises OtherRun, DamagedRun, Busy, OSError. Ctrl-C is raised as Stopped.
     """
 
     def __init__(
@@ -126,12 +127,12 @@ class RunDirectory(AbstractContextManager["RunDirectory"]):
 
     @property
     def name(self) -> str:
-        """Where the user finds the directory."""
+        """The place where the user finds the directory."""
         return str(self.path) if self.remote is None else self.remote.uri
 
     def _left_behind(self, path: Path) -> str:
-        """What the same command finds of the work: some verbs have one unit, and nothing before its
-        end."""
+        """Return the message about what the same command would find. Some verbs have only one unit
+        of work, and keep nothing before its end."""
         if self.journal or any((path / folder).exists() for folder in self._made):
             place = self.name
             return f"stopped; what is done is in {place}, and the same command goes on from there"
@@ -156,7 +157,7 @@ class RunDirectory(AbstractContextManager["RunDirectory"]):
             self.remote.keep_arguments(path)
 
     def write(self, report: Mapping[str, Any], run: Mapping[str, Any], also: Path | None) -> None:
-        """Write the reports, `run.json` first; and both merged into the file `also`."""
+        """Write the reports, `run.json` first, and both merged into the file `also`."""
         if self.path is not None:
             write_whole(self.path / RUN, pretty(run))
             write_whole(self.path / REPORT, pretty(report))
@@ -176,7 +177,8 @@ def lock(directory: Path) -> IO[str]:
 
 
 def read_arguments(directory: Path) -> dict[str, Any] | None:
-    """What the directory's run was asked; None for a new one. Raises OtherRun, DamagedRun."""
+    """Return the arguments of the directory's run; None for a new directory. Raises OtherRun,
+    DamagedRun."""
     path = directory / ARGUMENTS
     if not path.exists():
         for name in (REPORT, JOURNAL):
@@ -196,7 +198,7 @@ def read_arguments(directory: Path) -> dict[str, Any] | None:
 
 
 def refuse_other(asked: Mapping[str, Any], found: Mapping[str, Any], directory: str) -> None:
-    """Raises OtherRun if the directory's run was `found` to have other arguments."""
+    """Raise OtherRun if the directory's run was `found` to have other arguments."""
     for name in sorted(asked.keys() | found.keys()):
         here, there = asked.get(name), found.get(name)
         if here != there:

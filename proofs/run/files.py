@@ -1,4 +1,4 @@
-"""Files that are complete or absent, whenever the process is killed."""
+"""Writes files so that they are complete or absent, whenever the process is killed."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def pretty(value: Any) -> str:
-    """JSON for people and programs: sorted keys, so that equal values are equal bytes."""
+    """Return JSON for people and programs; sorted keys make equal values equal bytes."""
     return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def line(value: Any) -> str:
-    """Canonical JSON on one line: equal values, equal text."""
+    """Return canonical JSON on one line: equal values give equal texts."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def write_json(path: Path | None, value: Any) -> None:
-    """Write a report to where `--json` wants it, if anywhere."""
+    """Write a report to the file of `--json`, if one is given."""
     if path is not None:
         write_whole(path, pretty(value))
 
 
 def digest(text: str) -> str:
-    """SHA-256 in hexadecimal."""
+    """Return SHA-256 in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def code_digest(packages: Iterable[str] = PACKAGES) -> str:
-    """One hash of the source of some of our packages, wherever they are installed."""
+    """Return one hash of the source of some of our packages, wherever they are installed."""
     total = hashlib.sha256()
     for folder in (REPOSITORY / name for name in packages):
         for path in sorted(p for p in folder.rglob("*") if p.suffix in SOURCES):

@@ -1,4 +1,4 @@
-"""Worker processes, which Ctrl-C does not concern."""
+"""Starts worker processes that ignore Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back. Processes that start meanwhile inherit this and never hear it: it is their
-    parent's business, and a Python that is about to start would answer it with a traceback."""
+    """Block Ctrl-C. Processes that start meanwhile inherit this and never receive it. Their parent
+    handles Ctrl-C; a starting Python would answer it with a traceback."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,7 +1,7 @@
-"""The journal of a run: a line of a file for each finished unit of work.
+"""The journal of a run: a file with one line for each finished unit of work.
 
-Lines are only ever appended, so a killed process leaves at most a last line without its end. That
-line is cut off, and its unit is done again. Any other line that is not as it was written is damage.
+Lines are only appended, so a killed process leaves at most an incomplete last line. That line is
+cut off, and its unit is done again. Any other line that differs from what was written is damage.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from proofs.run.files import digest, line
 
 
 class DamagedRun(ValueError):
-    """A file of a run is not as it was written."""
+    """A file of a run differs from what was written."""
 
 
 class Journal(Mapping[str, Any]):
     """Results by unit of work, in the order in which they were finished.
 
-    Without a file they are kept in memory alone. `also` is given the number and the line of each
-    new unit, to keep it elsewhere as well. Raises DamagedRun, OSError.
+    Without a file they are kept only in memory. `also` receives the number and the line of each new
+    unit, to keep the unit elsewhere as well. Raises DamagedRun, OSError.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Journal(Mapping[str, Any]):
                 self._lines = number
 
     def add(self, unit: str, result: Any) -> None:
-        """Enter a finished unit; `result` is plain data, as JSON has it."""
+        """Enter a finished unit; `result` is plain data that JSON can represent."""
         self._results[unit] = result
         if self._file is not None:
             row = {"unit": unit, "result": result, "sha256": _checksum(unit, result)}
@@ -76,7 +76,7 @@ class Journal(Mapping[str, Any]):
 
 
 def _whole_lines(file: Path) -> list[str]:
-    """The lines of a file, of which a last one without its end is cut off."""
+    """Return the lines of a file, after an incomplete last line is cut off."""
     content = file.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     if whole != content:

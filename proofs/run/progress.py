@@ -1,4 +1,4 @@
-"""Progress on standard error: in place on a terminal, else a line every ten seconds."""
+"""Shows progress on standard error: in place on a terminal, else as a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Clock = Callable[[], float]
 
 
 class Display:
-    """Shows a text that changes. On a terminal the package rich draws it, with a bar where the
-    total is known; without rich, and elsewhere, it is printed now and then."""
+    """Shows a text that changes. On a terminal the package rich draws it, with a bar if the total
+    is known. Without rich, or elsewhere, the text is printed at intervals."""
 
     def __init__(
         self, stream: TextIO | None = None, clock: Clock = time.monotonic, total: int | None = None
@@ -72,11 +72,11 @@ class CountDisplay(Display):
         self._began = clock()
 
     def __call__(self, done: int, *more: str) -> None:
-        """So many are done; `more` is said between the rate and the time left."""
+        """Show that `done` are done; `more` is printed between the rate and the time left."""
         self.show(lambda: self.text(done, *more), done)
 
     def text(self, done: int, *more: str) -> str:
-        """`120 of 400 traces, 60/s, transitions 812 of 9,310, 0:05 left`."""
+        """Return `120 of 400 traces, 60/s, transitions 812 of 9,310, 0:05 left`."""
         return ", ".join(self._parts(done, more))
 
     def _parts(self, done: int, more: tuple[str, ...]) -> Iterator[str]:
@@ -91,20 +91,20 @@ class CountDisplay(Display):
 
 @contextmanager
 def count_display(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Shows how many are done of a total that comes with each call."""
+    """Show how many are done of a total that comes with each call."""
     with Display() as display:
         yield lambda done, total: display.show(lambda: f"  {done:,} of {total:,} {what}", done)
 
 
 def duration(seconds: float) -> str:
-    """`75.2` as `1:15`, an hour as `1:00:00`."""
+    """Return `75.2` as `1:15`, an hour as `1:00:00`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def _rich_bar(stream: TextIO, total: int | None) -> Any:
-    """A bar of the package rich; None where there is no terminal, or no rich."""
+    """Return a bar of the package rich; None without a terminal or without rich."""
     if not stream.isatty() or find_spec("rich") is None:
         return None
     from rich.console import Console

@@ -1,1 +1,1 @@
-"""Small changes of the model, made by operators, and which check notices each."""
+"""Small changes of the model, made by mutation operators, and the check that notices each."""

@@ -2,10 +2,10 @@
 
 1. A configuration is lifted and explored once. For a change, only the rules and guarantees that can
    reach the changed function are lifted again.
-2. Whether a change matters is decided on the reachable states: in one of them a rule must be
-   enabled, or must write, differently. If there is none, the changed model has the same states.
-3. Otherwise the changed model is explored to the first guarantee that it breaks; if it breaks none,
-   to its end: what happens in the configuration must still happen, and nothing else
+2. The reachable states decide whether a change matters: in one of them a rule must be enabled, or
+   must write, differently. If no state shows a difference, the changed model has the same states.
+3. Otherwise the changed model is explored to the first guarantee that it breaks. If it breaks none,
+   it is explored completely: exactly what happens in the configuration must still happen
    (`proofs/coverage/footprint.py`).
 """
 
@@ -36,9 +36,11 @@ from proofs.trace.format import Choice
 from proofs.trace.replay import Stepper, configuration_of
 
 COMPILED_FROM: Final = 20_000
-"""A configuration of so many states is explored in C, smaller ones sooner in Python."""
+"""Configurations with at least this many states are explored in C; Python is sooner for smaller
+ones."""
 GROWS: Final = 50
-"""A change that makes so many times the states of a configuration is left there."""
+"""The growth at which a configuration is abandoned: the changed model has this many times its
+states."""
 
 Key = tuple[str, Choice]
 
@@ -49,12 +51,12 @@ class Overgrown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MutantEffect:
-    """What a configuration shows of a change.
+    """The effect of a change on a configuration.
 
-    `fate` is "same" (the machine is the same graph), "unmet" (no rule does otherwise in a state
-    that is reached, and what is guaranteed holds there), "differs" (and nobody has a word for it),
-    "strays" (its footprint is another), "loses" (a witness that the configuration has), or
-    "breaks"; `how` says where, or what.
+    `fate` is "same" (the machine is the same graph), "unmet" (no rule behaves differently in a
+    reachable state, and guarantees hold there), "differs" (and no verb has a finding), "strays"
+    (the footprint is different), "loses" (a witness of the configuration) or "breaks"; `how` says
+    where, or what.
     """
 
     fate: str
@@ -62,7 +64,8 @@ class MutantEffect:
 
 
 class Baseline:
-    """A configuration as it is: its machine, all its states, and which rule calls what."""
+    """A configuration of the unchanged model: its machine, all its states, and the calls of each
+    rule."""
 
     def __init__(self, scope: str, variant: str) -> None:
         self.scope = scope
@@ -80,14 +83,14 @@ class Baseline:
         return replace(machine, guarantees=guarantees)
 
     def _guarantees(self, model: Model) -> list[Any]:
-        """What is guaranteed in this configuration."""
+        """Return the guarantees of this configuration."""
         return [
             guarantee for guarantee in model.guarantees.GUARANTEES if guarantee.name in self._asked
         ]
 
     @cached_property
     def _calls(self) -> Mapping[str, frozenset[str]]:
-        """By rule, guarantee and witness: the functions that it comes to."""
+        """The functions that each rule, guarantee and witness reaches."""
         sentences = (*self._guarantees(self.model), *self.model.guarantees.WITNESSES)
         named = dict(self.model.rules) | {said.name: said.check for said in sentences}
         return {
@@ -101,39 +104,39 @@ class Baseline:
 
     @cached_property
     def _search(self) -> IntsSearch:
-        """All states."""
+        """The search that has found all states."""
         search = IntsSearch(self._prepared.machine, self._prepared.layout, with_edges=True)
         searched(ExplorationRun(self.machine, "ints", search, None), lambda: None, False, None)
         return search
 
     @cached_property
     def _reached(self) -> Exploration:
-        """What all states have shown."""
+        """The exploration of all states."""
         run = ExplorationRun(self.machine, "ints", self._search, None)
         return run.result(EndReason.COMPLETE, None)
 
     @cached_property
     def _decisions(self) -> Mapping[str, Node]:
-        """What the text decides."""
+        """The decisions of the text."""
         return decisions(self.model, self._k)
 
     @cached_property
     def _footprint(self) -> Footprint:
-        """What happens."""
+        """The footprint of the configuration."""
         return FootprintGraph(self.machine, self._search.graph()).footprint(self._decisions)
 
     @property
     def states(self) -> int:
-        """How many there are."""
+        """The number of states."""
         return len(self._search.states)
 
-    # ---- one change
+    # One change
 
     def see(self, model: Model) -> MutantEffect:
-        """What a model with one patch makes of the configuration.
+        """Return the effect of a model with one patch on the configuration.
 
-        Raises LiftError, RangeBroken, EnginesDisagree, Overgrown, and an IndexError where a rule is
-        not total any more.
+        Raises LiftError, RangeBroken, EnginesDisagree, Overgrown, and an IndexError if a rule is no
+        longer total.
         """
         [patch] = model.patches
         touched = {name for name, called in self._calls.items() if patch.function in called}
@@ -159,7 +162,8 @@ class Baseline:
         return MutantEffect("differs", where) if where else MutantEffect("unmet")
 
     def _changed(self, model: Model, touched: set[str]) -> Machine:
-        """The machine of the changed model: what it does not touch is as it is."""
+        """Return the machine of the changed model; the parts that the change does not reach are
+        shared."""
         k = configuration_of(model, self.scope, self.variant)
         shapes = Shapes(k.bounds)
         world = symbolic_world(model, shapes)
@@ -186,7 +190,8 @@ class Baseline:
         )
 
     def _first_difference(self, changed: Machine) -> str | None:
-        """The first state in which a rule does otherwise, and which rule; None if there is none."""
+        """Return the first state in which a rule behaves differently, and the rule; None if there
+        is none."""
         if changed.initial != self.machine.initial:
             return "at the beginning"
         tests = dict(self._tests(changed))
@@ -203,7 +208,8 @@ class Baseline:
         return label and f"{len(self._search.path(first))} steps, {label}"
 
     def _tests(self, changed: Machine) -> Iterator[tuple[str, Node]]:
-        """By rule instance: that it does as it did, where that is not always so."""
+        """Yield for rule instances the condition that they behave as before, unless it is always
+        true."""
         leaves = {
             leaf.name: dag.leaf(leaf.name, leaf.lo, leaf.hi, is_bool=leaf.is_bool)
             for leaf in self.machine.leaves
@@ -220,7 +226,7 @@ class Baseline:
                 yield rule.label, test
 
     def _explored(self, changed: Machine) -> Exploration:
-        """The changed machine, to the first guarantee that it breaks, else to its end."""
+        """Explore the changed machine to the first guarantee that it breaks, else completely."""
         most = GROWS * self.states
 
         def grown(progress: SearchProgress) -> None:
@@ -233,7 +239,8 @@ class Baseline:
     def _broken(
         self, model: Model, patch: Patch, changed: Machine, result: Exploration
     ) -> Finding | None:
-        """The first guarantee that the changed model breaks, its trace replayed on its text."""
+        """Return the first guarantee that the changed model breaks, with its trace replayed on its
+        text."""
         stepper = Stepper(model, configuration_of(model, self.scope, self.variant))
         header = header_of(stepper, self.scope, [patch])
         for name, steps in result.violations.items():
@@ -243,14 +250,14 @@ class Baseline:
 
 
 def sentences_of(machine: Machine) -> tuple[Mapping[str, Node], Mapping[str, Node]]:
-    """What is said of its states."""
+    """Return the guarantees and witnesses of a machine."""
     return machine.guarantees, machine.witnesses
 
 
 def alike(
     before: RuleInstance | None, now: RuleInstance | None, leaves: Mapping[str, Node]
 ) -> Node:
-    """Both are not enabled, or both are and write the same."""
+    """Return that both instances are disabled, or both are enabled and write the same."""
     was, written = (before.guard, before.updates) if before else (FALSE, {})
     is_, writes = (now.guard, now.updates) if now else (FALSE, {})
     names: Sequence[str] = [*written, *(name for name in writes if name not in written)]

@@ -1,8 +1,8 @@
-"""What the functions of the model are asked in a configuration.
+"""Records the calls of the model's functions in a configuration.
 
-A mutant changes one function. Where the changed function answers every call of a configuration as
-the function does, all transitions of the configuration are what they were: nothing needs to be
-lifted or explored to know that.
+A mutant changes one function. If the changed function answers every call of a configuration as
+before, all transitions of the configuration are unchanged, and nothing needs to be lifted or
+explored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ONLY_LOOK = (
     "liveness",
     "spec",
 )
-"""Modules that say something of worlds, and change none."""
+"""Modules that only look at worlds, and change none."""
 
 Function = Callable[..., Any]
 Arguments = tuple[Any, ...]
@@ -44,16 +44,16 @@ Arguments = tuple[Any, ...]
 
 @dataclass
 class Calls:
-    """By function of an actor: what it is called with in a configuration."""
+    """The arguments of calls in a configuration, by function of an actor."""
 
     k: Any
     arguments: dict[str, dict[Arguments, None]] = field(default_factory=dict)
 
 
 def record_calls(model: Model, k: Any, functions: Iterable[str]) -> Calls:
-    """Explore a configuration on its source, and keep the calls. Raises as `explore_source`.
+    """Explore a configuration on its source, and record the calls. Raises as `explore_source`.
 
-    Functions of the world are left out: they are called with each of its states.
+    Functions of the world are left out, because each of its states is an argument.
     """
     calls = Calls(k)
     with recorded(model, [f for f in functions if not is_of_world(model, f)], calls):
@@ -64,18 +64,18 @@ def record_calls(model: Model, k: Any, functions: Iterable[str]) -> Calls:
 
 
 def is_of_world(model: Model, name: str) -> bool:
-    """Whether a function is given the world."""
+    """Whether a function takes the world as an argument."""
     return "w" in parameters(function_of(model, name))
 
 
 def parameters(function: FunctionType) -> tuple[str, ...]:
-    """The names of a function's parameters."""
+    """Return the names of a function's parameters."""
     return function.__code__.co_varnames[: function.__code__.co_argcount]
 
 
 @contextmanager
 def recorded(model: Model, functions: Iterable[str], calls: Calls) -> Iterator[None]:
-    """While it lasts, the functions keep what they are called with."""
+    """Make the functions record their arguments while the context lasts."""
     wrapped = {
         id(f): recording(f, calls.k, calls.arguments.setdefault(name, {}))
         for name, f in ((name, function_of(model, name)) for name in functions)
@@ -96,7 +96,7 @@ def recorded(model: Model, functions: Iterable[str], calls: Calls) -> Iterator[N
 
 
 def recording(function: Function, k: Any, seen: dict[Arguments, None]) -> Function:
-    """The function, with its arguments kept; of the configuration nothing has to be kept."""
+    """Return the function, made to record its arguments except the configuration."""
 
     def called(*arguments: Any) -> Any:
         seen[arguments[arguments[:1] == (k,) :]] = None
@@ -106,13 +106,13 @@ def recording(function: Function, k: Any, seen: dict[Arguments, None]) -> Functi
 
 
 def function_of(model: Model, name: str) -> FunctionType:
-    """A function `module.name` of the model as it runs."""
+    """Return a function `module.name` of the model as it runs."""
     module, _, function = name.rpartition(".")
     return cast(FunctionType, vars(model.modules[module])[function])
 
 
 def mutated(model: Model, patch: Patch) -> FunctionType:
-    """One function of the model with a patch applied, beside all others as they are."""
+    """Return one function of the model with a patch applied; all others are unchanged."""
     module, _, name = patch.function.rpartition(".")
     text = ast.unparse(model.functions[module, name])
     trees = {module: ast.parse(f"from __future__ import annotations\n{text}")}
@@ -126,8 +126,8 @@ def mutated(model: Model, patch: Patch) -> FunctionType:
 
 
 def difference(model: Model, changed: FunctionType, name: str, calls: Calls) -> str | None:
-    """How a changed function differs on the calls of a configuration: None if it does not, the
-    name of its error if it fails, else nothing."""
+    """Return how a changed function differs on the calls of a configuration: None if it does not,
+    the name of its error if it fails, else ""."""
     function = function_of(model, name)
     differs = False
     for kept in calls.arguments.get(name, ()):
@@ -141,13 +141,13 @@ def difference(model: Model, changed: FunctionType, name: str, calls: Calls) -> 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A function has failed with an error of Python's."""
+    """A function failed with a Python error."""
 
     error: str
 
 
 def outcome(function: Function, arguments: Arguments) -> Any:
-    """What a function gives: a value, that it is disabled and why, or how it fails."""
+    """Return the outcome of a function: a value, that it is disabled and why, or its failure."""
     try:
         return function(*arguments)
     except Disabled as disabled:
@@ -156,11 +156,11 @@ def outcome(function: Function, arguments: Arguments) -> Any:
         return Failed(type(error).__name__)
 
 
-# Kept from one run to the next
+# Calls kept between runs
 
 
 def stored_calls(model: Model, k: Any, functions: Iterable[str], name: str) -> Calls:
-    """The calls of a configuration, recorded once for a text of the model."""
+    """Return the calls of a configuration, recorded once for a text of the model."""
 
     def fill(draft: Path) -> None:
         (draft / "calls").write_bytes(pickle.dumps(record_calls(model, k, functions)))
@@ -173,8 +173,8 @@ def stored_calls(model: Model, k: Any, functions: Iterable[str], name: str) -> C
 
 @functools.cache
 def text_digest() -> str:
-    """A digest of the model's text, but for what only looks at worlds: it calls nothing; and of
-    the text that records calls."""
+    """Return a digest of the model's text and of the text that records calls. Modules that only
+    look at worlds are left out, because they call nothing."""
     digest = hashlib.sha256(code_digest(["proofs"]).encode())
     for path in sorted(model_folder().rglob("*.py")):
         if path.stem not in ONLY_LOOK:

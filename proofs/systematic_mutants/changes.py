@@ -1,8 +1,8 @@
 """Systematic mutants: every small change of the rules' text, named and planted as a patch.
 
-All functions are changed that say what happens: what a rule of the world calls, directly or not.
-What only a limit of a scope asks is left alone, as another limit is another scope and no other
-protocol; so are annotations, decorators and docstrings.
+All functions that a rule of the world calls, directly or not, are changed. Conditions of a scope's
+limits are left alone, because another limit is another scope and not another protocol. Annotations,
+decorators and docstrings are left alone too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from proofs.systematic_mutants.operators import changes_at, changes_in
 from proofs.systematic_mutants.static_types import FunctionTypes
 
 LIMITS = ("within_scope",)
-"""What these are told is a matter of the scope."""
+"""The words whose arguments belong to the scope."""
 
 
 class UnknownSystematicMutant(ValueError):
@@ -34,7 +34,7 @@ class UnknownSystematicMutant(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SystematicMutant:
-    """One small change. Its name is `composition.module:function:kind:ordinal`."""
+    """One small change, named `composition.module:function:kind:ordinal`."""
 
     name: str
     group: str
@@ -63,7 +63,7 @@ class NodePlace:
 
 
 def places_in(node: ast.AST, ancestors: tuple[ast.AST, ...] = ()) -> Iterator[NodePlace]:
-    """All below a node that may be changed, in the order of the text."""
+    """Yield all nodes below a node that may be changed, in the order of the text."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in LIMITS:
         return
     if isinstance(getattr(node, "ctx", None), ast.Store):
@@ -74,7 +74,7 @@ def places_in(node: ast.AST, ancestors: tuple[ast.AST, ...] = ()) -> Iterator[No
 
 
 def children(node: ast.AST) -> Iterator[ast.AST]:
-    """The parts of a node that say what happens."""
+    """Yield the parts of a node that affect what happens."""
     if isinstance(node, ast.FunctionDef):
         yield from (s for s in node.body if not is_docstring(s))
     elif not (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)):
@@ -82,12 +82,12 @@ def children(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def is_docstring(node: ast.stmt) -> bool:
-    """A string that stands alone."""
+    """Whether a statement is a string by itself."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def blocks_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The rows of statements that a node has."""
+    """Yield the blocks of statements that a node has."""
     for name in BLOCKS:
         block = getattr(node, name, None)
         if isinstance(block, list) and block:
@@ -98,7 +98,8 @@ def blocks_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 class Anchors:
-    """Finds, for a node of a function, the smallest text around it that stands there once."""
+    """Finds, for a node of a function, the smallest text around it that occurs once in the
+    function."""
 
     def __init__(self, tree: ast.FunctionDef) -> None:
         self._times: Counter[str] = Counter()
@@ -107,7 +108,8 @@ class Anchors:
                 self._times[ast.dump(node)] += 1
 
     def is_anchor(self, node: ast.AST) -> bool:
-        """A patch that names this text finds it once; a slice is no text that stands alone."""
+        """Whether a patch that names this node's text finds it once; a slice cannot be a text by
+        itself."""
         if not isinstance(node, ast.expr | ast.stmt) or isinstance(
             node, ast.FunctionDef | ast.Slice
         ):
@@ -115,7 +117,8 @@ class Anchors:
         return self._times[ast.dump(node)] == 1
 
     def texts(self, place: NodePlace, after: ast.AST) -> tuple[str, str] | None:
-        """The text around a place before and after the change; None if it is nowhere unique."""
+        """Return the text around a place before and after the change; None if no such text is
+        unique."""
         around: tuple[ast.AST, ...] = (place.node, *place.ancestors)
         anchor = next((node for node in around if self.is_anchor(node)), None)
         if anchor is None:
@@ -131,7 +134,7 @@ class Anchors:
 
 
 def put(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
-    """Put one child in the place of another."""
+    """Replace one child of a node by another."""
     for name, value in ast.iter_fields(parent):
         if value is old:
             setattr(parent, name, new)
@@ -143,7 +146,8 @@ def put(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
 
 
 def changes_of(model: Model, function: str) -> Iterator[tuple[str, Patch]]:
-    """All changes of a function `module.name`, each with its kind, in the order of its text."""
+    """Yield all changes of a function `module.name`, each with its kind, in the order of its
+    text."""
     module, _, name = function.rpartition(".")
     tree = model.functions[module, name]
     types = FunctionTypes(cast(FunctionType, vars(model.modules[module])[name]), tree)
@@ -160,12 +164,13 @@ def changes_of(model: Model, function: str) -> Iterator[tuple[str, Patch]]:
 
 
 def written(statements: Sequence[ast.stmt]) -> str:
-    """Statements as text."""
+    """Return statements as text."""
     return "\n".join(map(ast.unparse, statements))
 
 
 def functions_that_act(model: Model) -> list[str]:
-    """What the rules of the world call, limits of scopes aside, in the order of the text."""
+    """Return the functions that rules of the world call, outside of limits, in the order of the
+    text."""
     rules = [cast(FunctionType, rule) for rule in model.rules.values()]
     acting = {name_of(function) for function in reached(model, rules, LIMITS)}
     named = [f"{module}.{name}" for module, name in model.functions if module != "language"]
@@ -173,7 +178,8 @@ def functions_that_act(model: Model) -> list[str]:
 
 
 def mutants_of(group: str) -> Iterator[SystematicMutant]:
-    """All of one composition. A text that two operators make is the first one's."""
+    """Yield all mutants of one composition. If two operators make the same text, the first one
+    counts."""
     model = load_model(group)
     for function in functions_that_act(model):
         module, _, name = function.rpartition(".")
@@ -189,14 +195,15 @@ def mutants_of(group: str) -> Iterator[SystematicMutant]:
 
 @functools.cache
 def every_mutant() -> tuple[SystematicMutant, ...]:
-    """All of all compositions, in the order of the text."""
+    """Return all mutants of all compositions, in the order of the text."""
     return tuple(mutant for group in COMPOSITIONS for mutant in mutants_of(group))
 
 
 def selected(
     only: str | None = None, count: int | None = None, seed: int = 0
 ) -> list[SystematicMutant]:
-    """Those whose name fits a pattern (`*` and `?`, or how the name begins); so many, drawn.
+    """Return the mutants whose name fits a pattern (`*` and `?`, or a beginning of the name);
+    `count` of them, drawn by the seed.
 
     Raises UnknownSystematicMutant.
     """
@@ -211,7 +218,7 @@ def selected(
 
 
 def is_named(name: str, pattern: str) -> bool:
-    """The pattern fits the name, or is a beginning of it."""
+    """Whether the pattern fits the name, or is a beginning of it."""
     return fnmatch.fnmatchcase(name, pattern) or name.startswith((f"{pattern}:", f"{pattern}."))
 
 
@@ -219,7 +226,7 @@ def is_named(name: str, pattern: str) -> bool:
 
 
 def diff(mutant: SystematicMutant) -> str:
-    """The mutant as a unified diff of the model's file."""
+    """Return the mutant as a unified diff of the model's file."""
     module = mutant.patch.function.partition(".")[0]
     path = model_folder() / mutant.group / f"{module}.py"
     text = path.read_text(encoding="utf-8")
@@ -232,7 +239,7 @@ def diff(mutant: SystematicMutant) -> str:
 
 
 def changed_text(text: str, patch: Patch) -> str:
-    """The text of a module with one function changed: what is not touched stays as it is."""
+    """Return the text of a module with one function changed and all other text unchanged."""
     tree = ast.parse(text)
     name = patch.function.rpartition(".")[2]
     function = next(
@@ -248,7 +255,7 @@ def changed_text(text: str, patch: Patch) -> str:
 
 
 def extent(function: ast.FunctionDef, before: str) -> tuple[Any, Any]:
-    """The first and the last node of a function that read so."""
+    """Return the first and the last node of a function that have this text."""
     wanted = [ast.dump(node) for node in ast.parse(before).body]
     for node in ast.walk(function):
         if isinstance(node, ast.expr) and wanted == [ast.dump(ast.Expr(node))]:
@@ -261,5 +268,5 @@ def extent(function: ast.FunctionDef, before: str) -> tuple[Any, Any]:
 
 
 def offset(lines: Sequence[str], line: int, column: int) -> int:
-    """A place of a text as a number of characters; the model's text is ASCII."""
+    """Return a place of a text as a number of characters; the model's text is ASCII."""
     return sum(map(len, lines[: line - 1])) + column

@@ -1,15 +1,16 @@
-"""Whether a changed function has the values that it had, whatever its arguments.
+"""Decides whether a changed function has the same values as before, for all arguments.
 
 Both texts are lifted over unknown arguments, and both solvers are asked whether they can differ:
 
-- A number is any that its type declares; a size that a type or the text names is any number.
-- Each rule of the variant has any of its values, and a budget is any number: the answer is for all
-  of them.
-- A tuple has any length up to its capacity, and a map as many keys as `SIZES` say. Containers are
-  the only place where the answer depends on a size.
+- A number has any value that its type allows; a size that a type or the text names is any number.
+- Each rule of the variant has any of its values, and a budget is any number, so the answer is for
+  all of them.
+- A tuple has any length up to its capacity, and a map has as many keys as `SIZES` say. The answer
+  depends on sizes only for containers.
 
-What the old text needs to be defined (an index within its tuple) is assumed; what the new one needs
-is asked. Arguments that no run comes to count, too: a change that shows nowhere often differs here.
+Conditions that the old text needs to be defined (an index within its tuple) are assumed; those of
+the new text must be proved. Arguments that no run reaches count too, so a change without any effect
+on runs often differs here.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from proofs.systematic_mutants.calls import function_of
 from proofs.systematic_mutants.static_types import hints_of
 
 TIMEOUT_S: Final = 5.0
-"""For a solver: what takes longer stays undecided."""
+"""The time for one solver; a question that takes longer stays undecided."""
 
 SIZES: Final[Mapping[str, Mapping[str, int]]] = {
     "idempotent": {"producers": 2, "partitions": 2, "broken_connections": 2, "max_message": 1},
@@ -44,7 +45,7 @@ SIZES: Final[Mapping[str, Mapping[str, int]]] = {
     "processing": {"members": 3},
     "transactions": {"in_flight": 3, "producer_ids": 2, "late": 2, "late_markers": 2},
 }
-"""By composition: the sizes of containers that are not the usual ones."""
+"""The sizes of containers that are not the usual ones, by composition."""
 
 ANY_TUPLE: Final = 4
 """The most elements of a tuple whose type names no capacity."""
@@ -52,7 +53,8 @@ ANY_TUPLE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a function gives for unknown arguments, where it can happen, and where it is defined."""
+    """The value of a function for unknown arguments, with the conditions that it is enabled and
+    defined."""
 
     value: Any
     enabled: Node
@@ -60,7 +62,7 @@ class Evaluation:
 
 
 class UnknownArguments:
-    """The arguments of a composition's functions: whatever their types declare."""
+    """The arguments of a composition's functions: any values that their types allow."""
 
     def __init__(self, model: Model) -> None:
         bounds = model.configuration.Bounds(**SIZES[model.name])
@@ -76,7 +78,7 @@ class UnknownArguments:
         self._between: dict[Node, None] = {}
 
     def _unknown_sizes(self, model: Model) -> dict[tuple[str, str], Node]:
-        """Sizes that no container has."""
+        """Return unknowns for the sizes that are not sizes of containers."""
         bounds, kept = self._k.bounds, set(container_sizes(model.world.World))
         public = (name for name in dir(bounds) if not name.startswith("_"))
         named = {name: getattr(bounds, name) for name in public if name not in kept}
@@ -87,7 +89,7 @@ class UnknownArguments:
         }
 
     def _unknown_rules(self) -> dict[tuple[str, str], Node]:
-        """All that a variant may say."""
+        """Return unknowns for all rules of a variant."""
         variant: Any = type(self._k.variant)
         hints = hints_of(variant)
         ranges = {
@@ -98,7 +100,7 @@ class UnknownArguments:
         return {("Variant", n): dag.leaf(f"variant.{n}", *ends) for n, ends in ranges.items()}
 
     def evaluate(self, model: Model, name: str) -> Evaluation:
-        """The value of a function of the model. Raises LiftError."""
+        """Evaluate a function of the model. Raises LiftError."""
         function = function_of(model, name)
         evaluator = Evaluator(model, self._k, self._overrides)
         hints = {n: hint for n, hint in hints_of(function).items() if n != "return"}
@@ -112,11 +114,11 @@ class UnknownArguments:
 
     @property
     def known(self) -> list[Node]:
-        """Of each number of the arguments: that it is between the sizes that its type names."""
+        """Return that each number of the arguments is between the sizes that its type names."""
         return list(self._between)
 
     def _argument(self, hint: Any, name: str) -> Any:
-        """Any value of a type. Raises LiftError for a type variable."""
+        """Return any value of a type. Raises LiftError for a type variable."""
         if typing.get_origin(hint) is tuple and typing.get_args(hint)[1:] == (...,):
             inner = typing.get_args(hint)[0]
             slots = tuple(self._argument(inner, f"{name}[{i}]") for i in range(ANY_TUPLE))
@@ -130,7 +132,7 @@ class UnknownArguments:
         return self._shapes.build(hint, self._scalar, name)
 
     def _scalar(self, name: str, hint: Any) -> Node:
-        """Any value of a scalar type."""
+        """Return any value of a scalar type."""
         if hint is int:
             return dag.leaf(name, -INFINITE, INFINITE)
         ends = ends_of(hint)
@@ -142,11 +144,11 @@ class UnknownArguments:
         return node
 
     def size(self, name: str) -> int:
-        """The size that a container has."""
+        """Return the size of a container."""
         return self._shapes.size(name)
 
     def _end(self, end: int | str) -> Node:
-        """An end of a range: a number, or a size, which is known only of a container."""
+        """Return an end of a range: a number, or a size, which is known only for containers."""
         if isinstance(end, int):
             return dag.const(end)
         unknown_size = self._sizes.get(("Bounds", end))
@@ -154,12 +156,12 @@ class UnknownArguments:
 
 
 def unknown(name: str, *, is_bool: bool = False) -> Node:
-    """Any size or truth; no size is less than -1, which stands for none."""
+    """Return any size or truth value; no size is less than -1, which stands for none."""
     return dag.leaf(name, 0, 1, is_bool=True) if is_bool else dag.leaf(name, -1, INFINITE)
 
 
 def ends_of(hint: Any) -> tuple[int | str, ...]:
-    """The ends of a range as its type writes them; none of another scalar."""
+    """Return the ends of a range as its type writes them; () for another scalar."""
     marks = getattr(hint, "__metadata__", ())
     return tuple(
         getattr(mark, end) for mark in marks if hasattr(mark, "lo") for end in ("lo", "hi")
@@ -167,7 +169,7 @@ def ends_of(hint: Any) -> tuple[int | str, ...]:
 
 
 def container_sizes(hint: Any) -> Iterator[str]:
-    """The sizes that the containers within a type have."""
+    """Yield the sizes of the containers within a type."""
     for mark in getattr(hint, "__metadata__", ()):
         size = getattr(mark, "size", getattr(mark, "capacity", None))
         if isinstance(size, str):
@@ -179,7 +181,7 @@ def container_sizes(hint: Any) -> Iterator[str]:
 
 
 def same(a: Any, b: Any) -> Node:
-    """Both are one value; what unused slots of tuples hold is none."""
+    """Return that two values are equal; the contents of unused slots of tuples do not count."""
     if isinstance(a, Node) and isinstance(b, Node):
         return dag.eq(a, b)
     if isinstance(a, Rec) and isinstance(b, Rec):
@@ -202,7 +204,8 @@ NOTHING: Final = SetValue(())
 
 
 def question(group: str, patch: Patch) -> ProofObligation:
-    """That the changed function gives what the function gives. Raises LiftError."""
+    """Return the obligation that the changed function has the value of the unchanged one. Raises
+    LiftError."""
     before, after = load_model(group), load_model(group, [patch])
     unknowns = UnknownArguments(before)
     was, is_ = unknowns.evaluate(before, patch.function), unknowns.evaluate(after, patch.function)
@@ -213,8 +216,8 @@ def question(group: str, patch: Patch) -> ProofObligation:
 
 
 def has_equal_values(group: str, patch: Patch) -> bool:
-    """Both solvers say so. Where one finds a difference, or cannot decide, or where the text cannot
-    be lifted, nothing is known."""
+    """Whether both solvers prove the values equal. False also if a solver finds a difference or
+    cannot decide, or the text cannot be lifted."""
     try:
         text = question(group, patch).text
     except (LiftError, OverflowError):

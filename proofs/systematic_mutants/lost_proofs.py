@@ -1,7 +1,7 @@
-"""The theorems that a change of the model leaves without a proof.
+"""Finds a theorem that a change of the model leaves without a proof.
 
-Only what the change reaches is asked: obligations whose text is another one. A solver must find a
-state that breaks one of them; what it cannot decide in time is no finding.
+Only obligations that the change reaches are asked: those whose text is different. A solver must
+find a state that breaks one of them; if it cannot decide in time, this is no finding.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from proofs.prove.run.plan import Duty, plan
 from proofs.prove.run.target import ProofTarget
 
 TIMEOUT_S: Final = 5.0
-"""For one obligation."""
+"""The time for one obligation."""
 PATIENCE_S: Final = 20.0
-"""For all obligations of a mutant, of a processor's time: the others are not asked."""
+"""The processor time for all obligations of a mutant; the remaining ones are not asked."""
 
 
 def first_lost(group: str, patch: Patch) -> str | None:
-    """The first theorem that is lost, and where; None where none is found."""
+    """Return the first theorem that is lost, and the obligation; None if none is found."""
     known = known_texts(group)
     began = time.process_time()
     try:
@@ -44,19 +44,19 @@ def first_lost(group: str, patch: Patch) -> str | None:
 
 
 def is_refuted(text: str) -> bool:
-    """The first solver that can decide finds a state in which the obligation fails."""
+    """Whether the first solver that can decide finds a state in which the obligation fails."""
     answers = (ask(solver, text, timeout_s=TIMEOUT_S).result for solver in SOLVERS)
     return next((result == "failed" for result in answers if result != "unknown"), False)
 
 
 @functools.cache
 def known_texts(group: str) -> frozenset[str]:
-    """What is asked of the model as it is."""
+    """Return the obligations' texts for the unchanged model."""
     return frozenset(duty.obligation.text for duty in duties(group))
 
 
 def duties(group: str, *patches: Patch) -> tuple[Duty, ...]:
-    """The obligations of a composition's theorems. Raises MissingSteps, LiftError."""
+    """Return the obligations of a composition's theorems. Raises MissingSteps, LiftError."""
     of = ProofTarget({group: patches} if patches else {})
     theorems = [theorem for theorem in THEOREMS if theorem.home == group]
     return plan(theorems, of.under, [load_model(group, patches)]).duties

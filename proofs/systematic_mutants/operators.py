@@ -1,7 +1,7 @@
 """Mutation operators: the small changes that one place of the model's text allows.
 
-Each takes a node with the types of its function, and yields what may stand there instead. An
-expression is replaced by an expression, a statement by statements.
+Each takes a node with the types of its function, and yields replacements. An expression is replaced
+by an expression, a statement by statements.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ NEIGHBOURS: Mapping[type[ast.cmpop], Sequence[type[ast.cmpop]]] = {
     ast.In: (ast.NotIn,),
     ast.NotIn: (ast.In,),
 }
-"""What stands in place of a comparison; an order only where numbers are compared."""
+"""The replacements of a comparison; an order replaces it only if numbers are compared."""
 
 OTHER_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
 def comparison(node: ast.Compare, types: FunctionTypes) -> Iterator[ast.AST]:
-    """A comparison with a neighbour in place of its operator."""
+    """Replace the operator of a comparison by a neighbour."""
     numbers = all(bare(types.of(side)) is int for side in (node.left, *node.comparators))
     ordered = isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE))
     for other in NEIGHBOURS.get(type(node.ops[0]), ()):
@@ -48,19 +48,19 @@ def comparison(node: ast.Compare, types: FunctionTypes) -> Iterator[ast.AST]:
 
 
 def joined(operator: ast.boolop, parts: Sequence[ast.expr]) -> ast.expr:
-    """`and` or `or` of some parts."""
+    """Return `and` or `or` of some parts."""
     return parts[0] if len(parts) == 1 else ast.BoolOp(operator, list(parts))
 
 
 def negated(node: ast.expr) -> ast.expr:
-    """The opposite."""
+    """Return the negation of an expression."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return node.operand
     return ast.UnaryOp(ast.Not(), node)
 
 
 def connective(node: ast.BoolOp, types: FunctionTypes) -> Iterator[ast.AST]:
-    """`and` for `or`, a part left out, a part negated."""
+    """Replace `or` by `and` or the reverse, leave a part out, or negate a part."""
     yield ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
     for i, part in enumerate(node.values):
         before, after = node.values[:i], node.values[i + 1 :]
@@ -70,13 +70,13 @@ def connective(node: ast.BoolOp, types: FunctionTypes) -> Iterator[ast.AST]:
 
 
 def negation(node: ast.UnaryOp, types: FunctionTypes) -> Iterator[ast.AST]:
-    """`not` left out."""
+    """Leave `not` out."""
     if isinstance(node.op, ast.Not):
         yield node.operand
 
 
 def condition(node: ast.If | ast.IfExp, types: FunctionTypes) -> Iterator[ast.AST]:
-    """A condition negated that is no comparison."""
+    """Negate a condition that is not a comparison."""
     if isinstance(node.test, (ast.Compare, ast.UnaryOp)):
         return
     if isinstance(node, ast.If):
@@ -86,7 +86,7 @@ def condition(node: ast.If | ast.IfExp, types: FunctionTypes) -> Iterator[ast.AS
 
 
 def constant(node: ast.expr, types: FunctionTypes) -> Iterator[ast.AST]:
-    """A number that is one more or less; the other Boolean."""
+    """Replace a number by one more or less, or a Boolean by the other."""
     value = types.meaning(node) if isinstance(node, (ast.Name, ast.Attribute)) else literal(node)
     if isinstance(value, bool):
         yield ast.Constant(not value)
@@ -95,7 +95,7 @@ def constant(node: ast.expr, types: FunctionTypes) -> Iterator[ast.AST]:
 
 
 def literal(node: ast.expr) -> Any:
-    """What a literal says, a negative one too; None for another expression."""
+    """Return the value of a literal, also of a negative one; None for another expression."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -105,12 +105,13 @@ def literal(node: ast.expr) -> Any:
 
 
 def number(value: int) -> ast.expr:
-    """An integer as text has it."""
+    """Return an integer as an expression."""
     return ast.Constant(value) if value >= 0 else ast.UnaryOp(ast.USub(), ast.Constant(-value))
 
 
 def arithmetic(node: ast.BinOp, types: FunctionTypes) -> Iterator[ast.AST]:
-    """A sum or a difference that is one off, the other of both, or only its first part."""
+    """Replace a sum or a difference by one that is off by one, by the other operation, or by its
+    first part."""
     if isinstance(node.op, (ast.Add, ast.Sub)):
         other = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
         if literal(node.right) is None:
@@ -121,13 +122,14 @@ def arithmetic(node: ast.BinOp, types: FunctionTypes) -> Iterator[ast.AST]:
 
 
 def branch(node: ast.IfExp, types: FunctionTypes) -> Iterator[ast.AST]:
-    """One side of a conditional expression, whatever its condition."""
+    """Replace a conditional expression by one of its sides."""
     yield node.body
     yield node.orelse
 
 
 def update(node: ast.Call, types: FunctionTypes) -> Iterator[ast.AST]:
-    """A forgotten update: a keyword of `replace` left out, or what an updating call was given."""
+    """Forget an update: leave out a keyword of `replace`, or replace an updating call by its
+    argument."""
     if isinstance(node.func, ast.Name) and node.func.id == "replace":
         if len(node.keywords) == 1:
             yield node.args[0]
@@ -143,7 +145,8 @@ def update(node: ast.Call, types: FunctionTypes) -> Iterator[ast.AST]:
 
 
 def table(node: ast.Tuple, types: FunctionTypes) -> Iterator[ast.AST]:
-    """A row left out, and two rows swapped. A longer row of values has one for each key."""
+    """Leave a row out, or swap two rows. A longer tuple of values has one for each key, so only
+    swaps apply."""
     rows = node.elts
     is_total = len(rows) > 2 and not any(isinstance(row, ast.Starred) for row in rows)
     for i in range(0 if is_total else len(rows)):
@@ -154,7 +157,8 @@ def table(node: ast.Tuple, types: FunctionTypes) -> Iterator[ast.AST]:
 
 
 def index(node: ast.Subscript, types: FunctionTypes) -> Iterator[ast.AST]:
-    """Another element: the first, the last, that of another index of the same type; no slice."""
+    """Take another element: the first, the last, or that of another index of the same type; or no
+    slice."""
     if isinstance(node.slice, ast.Slice):
         yield node.value
         return
@@ -168,7 +172,7 @@ def index(node: ast.Subscript, types: FunctionTypes) -> Iterator[ast.AST]:
 
 
 def siblings(node: ast.Name, types: FunctionTypes) -> Iterator[str]:
-    """Other parameters of the same type."""
+    """Yield other parameters of the same type."""
     hint = types.parameters.get(node.id)
     for name, other in types.parameters.items():
         if name != node.id and hint is not None and other == hint:
@@ -176,7 +180,7 @@ def siblings(node: ast.Name, types: FunctionTypes) -> Iterator[str]:
 
 
 def argument(node: ast.Call, types: FunctionTypes) -> Iterator[ast.AST]:
-    """Two arguments of one type, swapped."""
+    """Swap two arguments of one type."""
     called = types.meaning(node.func)
     if not isinstance(called, (FunctionType, type)):
         return
@@ -197,7 +201,7 @@ def argument(node: ast.Call, types: FunctionTypes) -> Iterator[ast.AST]:
 
 
 def field(node: ast.Attribute, types: FunctionTypes) -> Iterator[ast.AST]:
-    """The next field of the same record that has the same type."""
+    """Take the next field of the same record that has the same type."""
     fields = fields_of(types.of(node.value))
     names = [name for name, hint in fields.items() if hint == fields.get(node.attr)]
     if node.attr in names and len(names) > 1:
@@ -206,13 +210,13 @@ def field(node: ast.Attribute, types: FunctionTypes) -> Iterator[ast.AST]:
 
 
 def variable(node: ast.Name, types: FunctionTypes) -> Iterator[ast.AST]:
-    """Another parameter of the same type."""
+    """Take another parameter of the same type."""
     for name in siblings(node, types):
         yield ast.Name(name, ast.Load())
 
 
 def member(node: ast.expr, types: FunctionTypes) -> Iterator[ast.AST]:
-    """The members of an enumeration before and behind."""
+    """Take the members of an enumeration before and after this one."""
     value = types.meaning(node) if isinstance(node, ast.Name) else None
     owner: Any = type(value) if isinstance(value, enum.Enum) else None
     if isinstance(node, ast.Attribute):
@@ -230,13 +234,13 @@ def member(node: ast.expr, types: FunctionTypes) -> Iterator[ast.AST]:
 
 
 def builtin(node: ast.Name, types: FunctionTypes) -> Iterator[ast.AST]:
-    """`min` for `max`, `any` for `all`."""
+    """Replace `max` by `min`, `all` by `any`, or the reverse."""
     if node.id in OTHER_NAMES:
         yield ast.Name(OTHER_NAMES[node.id], ast.Load())
 
 
 def filtered(node: ast.GeneratorExp, types: FunctionTypes) -> Iterator[ast.AST]:
-    """A comprehension that takes all."""
+    """Leave out or negate a condition of a comprehension."""
     (generator,) = node.generators
     for i, test in enumerate(generator.ifs):
         rest = generator.ifs[:i] + generator.ifs[i + 1 :]
@@ -246,7 +250,7 @@ def filtered(node: ast.GeneratorExp, types: FunctionTypes) -> Iterator[ast.AST]:
 
 
 def require(node: ast.Call, types: FunctionTypes) -> Iterator[ast.AST]:
-    """An event that may happen whatever is required of it."""
+    """Let an event happen whatever it requires."""
     if isinstance(node.func, ast.Name) and node.func.id == "require":
         yield ast.Call(node.func, [ast.Constant(True)], [])
 
@@ -271,26 +275,27 @@ OPERATORS: Mapping[str, tuple[type[ast.AST], Operator]] = {
     "filter": (ast.GeneratorExp, filtered),
     "require": (ast.Call, require),
 }
-"""The operators of one node, by the kind that a mutant's name has: where each applies."""
+"""The operators of one node, by the kind in a mutant's name, with the type of node to which each
+applies."""
 
 
 def changes_at(node: ast.AST, types: FunctionTypes) -> Iterator[tuple[str, ast.AST]]:
-    """What may stand in place of an expression or a statement, by kind."""
+    """Yield replacements of an expression or a statement, with their kind."""
     for kind, (wanted, operator) in OPERATORS.items():
         if isinstance(node, wanted):
             yield from ((kind, other) for other in operator(node, types))
 
 
-# Statements in a row
+# Consecutive statements
 
 
 def is_check(node: ast.stmt) -> bool:
-    """`if ...: return`, without an else."""
+    """Whether a statement is `if ...: return` without an else."""
     return isinstance(node, ast.If) and not node.orelse and isinstance(node.body[-1], ast.Return)
 
 
 def changes_in(block: Sequence[ast.stmt]) -> Iterator[tuple[str, list[ast.stmt], list[ast.stmt]]]:
-    """A check left out, and the order of two checks swapped: the kind, before, after."""
+    """Yield blocks with a check left out, or with two checks swapped: the kind, before, after."""
     for one, other in itertools.pairwise(block):
         if is_check(one):
             yield "check", [one, other], [other]

@@ -1,7 +1,7 @@
-"""Static types of expressions in the model's text, as far as annotations tell them.
+"""Static types of expressions in the model's text, as far as annotations give them.
 
-A change that swaps two arguments, or takes another field, must be one that a programmer could have
-made: both have one type. Where the annotations do not tell, there is no type, and no such change.
+A change that swaps two arguments, or takes another field, must be a mistake that a programmer could
+make: both have one type. If the annotations give no type, there is no such change.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ SAME_AS_FIRST = ("replace", "min", "max")
 
 @functools.lru_cache(maxsize=4096)
 def hints_of(what: Any) -> Mapping[str, Hint]:
-    """The annotations of a function's parameters and result, or of a record's fields."""
+    """Return the annotations of a function's parameters and result, or of a record's fields."""
     return typing.get_type_hints(what, include_extras=True)
 
 
 def bare(hint: Hint) -> Hint:
-    """A type without what `Annotated` adds."""
+    """Return a type without what `Annotated` adds."""
     origin: Any = get_origin(hint)
     return get_args(hint)[0] if origin is Annotated else hint
 
 
 def class_of(hint: Hint) -> Any:
-    """The class of a value, type arguments aside."""
+    """Return the class of a type, without type arguments."""
     origin: Any = get_origin(bare(hint))
     return origin or bare(hint)
 
 
 def fields_of(hint: Hint) -> Mapping[str, Hint]:
-    """The fields of a record with their types; nothing for another type."""
+    """Return the fields of a record with their types; empty for another type."""
     cls = class_of(hint)
     return hints_of(cls) if isinstance(cls, type) and is_dataclass(cls) else {}
 
 
 def element_of(hint: Hint) -> Hint:
-    """What a tuple or a map holds."""
+    """Return the element type of a tuple or a map."""
     arguments = get_args(bare(hint))
     if class_of(hint) is Map and len(arguments) == 2:
         return arguments[1]
@@ -58,7 +58,7 @@ def element_of(hint: Hint) -> Hint:
 
 
 def is_container(hint: Hint) -> bool:
-    """A record, a map or a tuple: something that is updated part by part."""
+    """Whether a type is a record, a map or a tuple, which are updated part by part."""
     return bool(fields_of(hint)) or class_of(hint) in (Map, tuple, Step)
 
 
@@ -80,17 +80,17 @@ class FunctionTypes:
             yield node.target.id, element_of(self.of(node.iter))
 
     def meaning(self, node: ast.AST) -> Any:
-        """What a name of the module means; None for a parameter or a local name."""
+        """Return the meaning of a name of the module; None for a parameter or a local name."""
         if isinstance(node, ast.Name) and node.id in self._locals:
             return None
         return meant(self._names, node)
 
     def names_meaning(self, value: Any) -> Iterator[str]:
-        """The module's names for the same value."""
+        """Yield the module's names for the same value."""
         yield from (n for n, v in self._names.items() if type(v) is type(value) and v == value)
 
     def of(self, node: ast.AST) -> Hint:
-        """The type of an expression; None if it is not known."""
+        """Return the type of an expression; None if it is not known."""
         typer: Callable[[Any], Hint] | None = getattr(self, f"_{type(node).__name__}", None)
         return typer(node) if typer else None
 

@@ -1,8 +1,8 @@
-"""What is kept of systematic mutants: the figures of a run, and the reasons of those alive.
+"""The kept results of systematic mutants: the figures of a run, and the reasons for those alive.
 
-`mutants --systematic --keep evidence/systematic_mutants.json` writes the figures, of which
-`make docs` makes a page. `alive.toml` has, by mutant, why a reader thinks that nobody needs to
-notice it.
+`mutants --systematic --keep evidence/systematic_mutants.json` writes the figures, from which
+`make docs` makes a page. `alive.toml` has, by mutant, the reason why a reader thinks that no check
+needs to notice it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ REASONS: Final[Mapping[str, str]] = tomllib.loads(
 )
 
 Figures = dict[str, dict[str, int]]
-"""How many mutants, by fate, by the verb that kills them, and by what shows them to be equal."""
+"""Counts of mutants, by fate, by the verb that kills them, and by what shows that they are
+equal."""
 
 BY_FOOTPRINT: Final = (
     "`explore` has found a broken guarantee, a lost witness or a value out of its declared range;"
@@ -36,7 +37,7 @@ EQUALITY: Final = (
 
 
 def kept_page(path: Path) -> str:
-    """The page of a kept run, as `make docs` shows it."""
+    """Return the page of a kept run, as `make docs` shows it."""
     kept = json.loads(path.read_text(encoding="utf-8"))
     drawn = kept["drawn"]
     which = f"{drawn['sample']:,} drawn with seed {drawn['seed']}" if drawn["sample"] else "All"
@@ -45,7 +46,7 @@ def kept_page(path: Path) -> str:
 
 
 def page_lines(summary: Mapping[str, Any], tried: str = "") -> Lines:
-    """The page of a run: totals, the table by rule, and what is alive."""
+    """Return the page of a run: totals, the table by rule, and the mutants that are alive."""
     counts: Figures = summary["figures"]
     heads = [*counts["verbs"], *counts["equal"], "alive", "invalid"]
     rows = [("**all**", *row_of(counts, counts))]
@@ -62,13 +63,13 @@ def page_lines(summary: Mapping[str, Any], tried: str = "") -> Lines:
 
 
 def totals(counts: Figures) -> str:
-    """All mutants, by fate."""
+    """Return the counts of all mutants by fate, as a sentence."""
     fates = ", ".join(f"{count:,} {fate}" for fate, count in counts["fates"].items())
     return f"{sum(counts['fates'].values()):,} mutants: {fates}."
 
 
 def row_of(its: Figures, counts: Figures) -> list[str]:
-    """A rule in the table: killed by each verb, nobody tells it apart, then the others."""
+    """Return a rule's row in the table: killed by each verb, equal, then the others."""
     killed = [its["verbs"].get(verb, 0) for verb in counts["verbs"]]
     others = [its["fates"][fate] for fate in ("alive", "invalid")]
     numbers = [sum(its["fates"].values()), *killed, *its["equal"].values(), *others]
@@ -76,7 +77,7 @@ def row_of(its: Figures, counts: Figures) -> list[str]:
 
 
 def alive_lines(summary: Mapping[str, Any]) -> Lines:
-    """Each mutant that is alive, what it changes, and why nobody notices it."""
+    """Return each mutant that is alive, with its change and the reason why no check notices it."""
     rows = (
         (f"`{row['name']}`", f"`{short(row['patch'][1])}`", f"`{short(row['patch'][2])}`", why(row))
         for row in summary["alive"]
@@ -85,11 +86,11 @@ def alive_lines(summary: Mapping[str, Any]) -> Lines:
 
 
 def why(row: Mapping[str, Any]) -> str:
-    """The reader's reason; without one, where it differs."""
+    """Return the reader's reason; without one, where the mutant differs."""
     return row["reason"] or f"no reason is known: {row['how']}"
 
 
 def short(text: str) -> str:
-    """Some text on one line, the end of a long one left out."""
+    """Return some text on one line, shortened if it is long."""
     one_line = " ".join(text.split())
     return one_line if len(one_line) <= 80 else f"{one_line[:77]}..."

@@ -3,21 +3,21 @@
 | fate       | what it means                                                                   |
 |------------|---------------------------------------------------------------------------------|
 | killed     | a verb ends with a finding: `verb`, `scope`, `variant` and `how` say which one   |
-| equivalent | solvers say that nothing differs, whatever the arguments                         |
+| equivalent | solvers prove that nothing differs, for all arguments                            |
 | unseen     | no configuration that was tried shows a difference: `how` says what of it is equal |
-| alive      | something happens otherwise, and no verb has a word to say about it              |
-| invalid    | the language refuses the text: it is no model                                    |
+| alive      | something happens differently, and no verb has a finding                         |
+| invalid    | the language refuses the text, which is not a model                              |
 
-A configuration is asked in three steps, each only if the one before does not tell:
+A mutant is tried in a configuration in three steps, each only if the one before does not decide:
 
 1. Does the changed function answer all calls that the configuration makes as before? (`calls.py`)
-2. Does a rule do otherwise in a reachable state? (`baseline.py`)
+2. Does a rule behave differently in a reachable state? (`baseline.py`)
 3. What does exploring the changed model find?
 
-What a configuration shows and no promise speaks of is asked of runs that go on for ever
-(`liveness`), of the abstract specification (`refine`), and of the theorems (`prove`). Where nothing
-differs, solvers are asked whether anything can (`equal_values.py`); where they cannot say, more
-configurations (`FURTHER`) and the theorems.
+A difference that breaks no guarantee is checked in runs that go on for ever (`liveness`), against
+the abstract specification (`refine`), and by the theorems (`prove`). If nothing differs, solvers
+are asked whether anything can (`equal_values.py`). If they cannot decide, more configurations
+(`FURTHER`) and the theorems are tried.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from proofs.systematic_mutants.lost_proofs import first_lost
 from proofs.trace.replay import configuration_of
 
 BEST: Final = "first_sequence=strict/restart_window=full"
-"""The variant of which most is guaranteed."""
+"""The variant with the most guarantees."""
 
 CONFIGURATIONS: Final = read_pairs(
     f"""
@@ -101,7 +101,8 @@ first_sequence=strict/restart_window=full: idempotent-timeout/breaks=1
 v2: transactions-moves/delays=0/unheard=0/expirations=0
 """
 )
-"""Where mutants are tried, the smallest first, with the variants of which most is guaranteed."""
+"""The configurations in which mutants are tried, the smallest first, with the variants that have
+the most guarantees."""
 
 IN_THE_END: Final = read_pairs(
     """
@@ -111,7 +112,7 @@ v1: live-transaction
 v2: live-transaction
 """
 )
-"""Where runs go on for ever: asked of what breaks nothing before."""
+"""Unbounded scopes: asked about mutants that break nothing before."""
 
 FURTHER: Final = read_pairs(
     f"""
@@ -133,7 +134,7 @@ v2: transactions-in-flight transactions-in-flight-offsets transactions-in-flight
     transactions-log-again transactions-offsets-log transactions-guards-partitions
 """
 )
-"""What is asked of a change that no other configuration shows."""
+"""More configurations, for a change that no other configuration shows."""
 
 REFINED: Final = read_pairs(
     """
@@ -141,32 +142,32 @@ v2: transactions-tiny transactions-trouble transactions-trouble-log transactions
 v1: transactions-tiny transactions-trouble transactions-guards-partitions
 """
 )
-"""Where the abstract specification is asked."""
+"""The configurations that are checked against the abstract specification."""
 
 MOST_IN_THE_END: Final = 200_000
-"""A change that makes so many states of them is left there."""
+"""The number of states of an unbounded scope at which a change is abandoned."""
 LARGEST_ON_SOURCE: Final = 5_000
-"""Worlds of the largest configuration that is explored on the source."""
+"""The worlds of the largest configuration that is explored on the source."""
 
 FAILURES: Final = (ArithmeticError, LookupError, ValueError)
-"""What a changed text may raise where it runs."""
+"""The errors that a changed text may raise when it runs."""
 
 NOTICED_BY: Final = {"breaks": "explore", "loses": "explore", "strays": "coverage"}
-"""By what a configuration shows of a change: the verb that says so."""
+"""The verb that reports each effect of a change on a configuration."""
 
 EQUAL_VALUES: Final = "equal values"
 EQUAL_CALLS: Final = "equal calls"
 EQUAL_GRAPHS: Final = "equal graphs, masked"
 EQUAL: Final = (EQUAL_VALUES, EQUAL_CALLS, EQUAL_GRAPHS)
-"""What is equal of mutants that nobody tells apart: solvers say so for all arguments, or it is so
-in the configurations that were tried, which shows nothing of others."""
+"""The kinds of equality of mutants that no check tells apart: solvers prove it for all arguments,
+or it holds in the configurations that were tried, which shows nothing for others."""
 
 FATES = ("killed", "equivalent", "unseen", "alive", "invalid")
 
 
 @dataclass(frozen=True, slots=True)
 class MutantVerdict:
-    """What became of a mutant."""
+    """The fate of a mutant."""
 
     fate: str
     verb: str = ""
@@ -177,7 +178,7 @@ class MutantVerdict:
 
 @functools.cache
 def calls_of(scope: str, variant: str) -> Calls:
-    """The calls of a configuration, once in a process."""
+    """Return the calls of a configuration, once in a process."""
     model = load_model(composition_of(scope))
     k = configuration_of(model, scope, variant)
     return stored_calls(model, k, functions_that_act(model), scope)
@@ -185,17 +186,17 @@ def calls_of(scope: str, variant: str) -> Calls:
 
 @functools.cache
 def baseline(scope: str, variant: str) -> Baseline:
-    """A configuration as it is; made once in a process."""
+    """Return a configuration of the unchanged model, made once in a process."""
     return Baseline(scope, variant)
 
 
 def of_group(pairs: Sequence[tuple[str, str]], group: str) -> Iterator[tuple[str, str]]:
-    """The configurations of one composition, in their order."""
+    """Return the configurations of one composition, in their order."""
     return (pair for pair in pairs if composition_of(pair[0]) == group)
 
 
 class MutantRun:
-    """One mutant before the verbs."""
+    """Tries one mutant with the verbs."""
 
     def __init__(self, mutant: SystematicMutant) -> None:
         self._mutant = mutant
@@ -209,7 +210,7 @@ class MutantRun:
         return load_model(self._mutant.group, [self._mutant.patch])
 
     def verdict(self) -> MutantVerdict:
-        """The verdict of the first verb that has one."""
+        """Return the verdict of the first verb that has one."""
         try:
             return self._explored(CONFIGURATIONS) or self._noticed_otherwise() or self._unseen()
         except (LiftError, AttributeError, TypeError) as refusal:
@@ -231,7 +232,8 @@ class MutantRun:
         return None
 
     def _difference(self, scope: str, variant: str) -> str | None:
-        """How the function differs on the calls; nothing known of a function of the world."""
+        """Return how the function differs on the calls; "" (unknown) for a function of the
+        world."""
         name = self._mutant.patch.function
         if is_of_world(self._original, name):
             return ""
@@ -257,7 +259,7 @@ class MutantRun:
         return None
 
     def _fails(self, scope: str, variant: str, error: str) -> MutantVerdict | None:
-        """Killed where a rule fails with an error in a reachable state."""
+        """Return "killed" if a rule fails with an error in a reachable state."""
         if not error or baseline(scope, variant).states > LARGEST_ON_SOURCE:
             return None
         try:
@@ -269,7 +271,7 @@ class MutantRun:
     # liveness, refine and prove
 
     def _noticed_otherwise(self) -> MutantVerdict | None:
-        """Of what differs somewhere: whether verbs notice it that need more time."""
+        """Return the verdict of slower verbs on a mutant that differs somewhere."""
         if not self._differs:
             return None
         return self._refined() or self._in_the_end() or self._unproved()
@@ -316,7 +318,7 @@ class MutantRun:
         lost = first_lost(self._mutant.group, self._mutant.patch)
         return None if lost is None else MutantVerdict("killed", "prove", how=lost)
 
-    # nobody
+    # no verb
 
     def _unseen(self) -> MutantVerdict:
         if not self._differs:
@@ -334,18 +336,18 @@ class MutantRun:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, in short."""
+    """Return the first line of an error's message."""
     return str(error).partition("\n")[0]
 
 
 def lost_witness(claims: Sometimes) -> str:
-    """What must happen and does not, or the reverse."""
+    """Return the first thing that must happen and does not, or the reverse."""
     lost = [f"{name} is lost" for name in claims.lost]
     return next(iter([*lost, *(f"{name} happens" for name in claims.unexpected)]))
 
 
 def few_enough(progress: SearchProgress) -> None:
-    """Raises Overgrown."""
+    """Raise Overgrown if there are too many states."""
     if progress.distinct > MOST_IN_THE_END:
         raise Overgrown(f"more than {MOST_IN_THE_END} states")
 

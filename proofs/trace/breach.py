@@ -1,7 +1,7 @@
-"""Where a guarantee is broken: which record, partition or producer, in one sentence.
+"""Explains a broken guarantee in one sentence: which record, partition or producer breaks it.
 
-A guarantee is a function that is false of a world. What makes it false is found by its own text:
-the loops of its `all` and `any` are taken again, and the first element that decides is named.
+A guarantee is a function that is false for a world. Its own text shows what makes it false: the
+loops of its `all` and `any` are run again, and the first element that decides is named.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ INDICES: Mapping[str, str] = {
     "record": "record",
     "r": "record",
 }
-"""What the numbers of loops are, by the variable's name."""
+"""The meaning of a loop's numbers, by the variable's name."""
 
 DEFINED = "{} ="
-"""Where the expression of a local name is kept, beside the name's value."""
+"""The key under which the expression of a local name is kept, next to the name's value."""
 
 
 class Breach(NamedTuple):
-    """A guarantee that a trace breaks; `is_guaranteed`: by the trace's scope and variant."""
+    """A guarantee that a trace breaks; `is_guaranteed` says whether its scope and variant promise
+    it."""
 
     name: str
     sentence: str
@@ -48,8 +49,8 @@ class Breach(NamedTuple):
 def breach_sentence(
     guarantee: Any, k: Any, world: Any, steps: Sequence[TraceStep] = (), *, brief: bool = False
 ) -> str:
-    """Which guarantee a world breaks, by which step, and where; `brief`: not what it says, nor
-    whether the configuration gives it."""
+    """Return which guarantee a world breaks, by which step, and where. With `brief`, leave out the
+    guarantee's sentence and whether the configuration gives it."""
     by = f" by step {len(steps)}, {steps[-1].label}" if steps else ""
     says = "" if brief else " " + " ".join((guarantee.check.__doc__ or "").split())
     free = "" if brief or guarantee.guaranteed(k) else " (not guaranteed here)"
@@ -61,7 +62,8 @@ def breach_sentence(
 def breaches(
     model: Model, k: Any, steps: Sequence[TraceStep], worlds: Sequence[Any]
 ) -> Iterator[Breach]:
-    """Each guarantee that is broken at a trace's end: `worlds` are all of it."""
+    """Yield each guarantee that is broken at a trace's end; `worlds` are all worlds of the
+    trace."""
     for guarantee in model.guarantees.GUARANTEES:
         if not guarantee.check(k, worlds[-1]):
             first = next(i for i, world in enumerate(worlds) if not guarantee.check(k, world))
@@ -70,7 +72,7 @@ def breaches(
 
 
 def breach_of(name: str, trace: Trace, *, brief: bool = False) -> str:
-    """The sentence of a trace that ends where it breaks a guarantee, or an assumed property."""
+    """Return the sentence for a trace that ends by breaking a guarantee, or an assumed property."""
     model = model_of(trace.header)
     k = configuration_of(model, trace.header.scope, trace.header.variant)
     every = (*model.guarantees.GUARANTEES, *assumed_properties_of(model))
@@ -80,8 +82,8 @@ def breach_of(name: str, trace: Trace, *, brief: bool = False) -> str:
 
 
 def describe(values: Names) -> Iterator[str]:
-    """The values that decide, in words. Where records know their offsets, a loop's numbers are only
-    places in the log."""
+    """Yield the deciding values in words. If records know their offsets, a loop's numbers are only
+    places in the log, and are left out."""
     records = [text for value in values.values() for text in describe_record(value)]
     placed = any(" at offset " in text for text in records)
     for name, value in values.items():
@@ -92,7 +94,7 @@ def describe(values: Names) -> Iterator[str]:
 
 
 def describe_record(value: Any) -> Iterator[str]:
-    """A record or a batch of a log; nothing for another value."""
+    """Yield a record or a batch of a log in words; nothing for another value."""
     fields = project(value) if hasattr(value, "__dataclass_fields__") else None
     if not isinstance(fields, dict):
         return
@@ -108,7 +110,7 @@ def describe_record(value: Any) -> Iterator[str]:
 
 
 def describe_stored(fields: Mapping[str, Any]) -> str:
-    """What stands in a log of transactions: data, or a marker."""
+    """Return an entry of a log of transactions in words: data, or a marker."""
     if fields.get("kind") != "DATA":
         return f"{fields.get('kind')} of epoch {fields['producer_epoch']}"
     own = f"record {fields['number']} of transaction {fields['transaction']}"
@@ -119,14 +121,15 @@ def describe_stored(fields: Mapping[str, Any]) -> str:
 
 
 def deciding_values(function: Callable[..., bool], *arguments: Any) -> Names:
-    """The values of loops that make a predicate what it is, by the names of their variables."""
+    """Return the loop values that determine a predicate's result, by the names of their
+    variables."""
     found: Names = {}
     follow_call(function, arguments, function(*arguments), found)
     return found
 
 
 def follow_call(function: Any, arguments: Sequence[Any], outcome: bool, found: Names) -> None:
-    """Find in a function of the model what gives it this outcome."""
+    """Find what gives a function of the model this outcome."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     except (OSError, TypeError):
@@ -146,13 +149,13 @@ def follow_call(function: Any, arguments: Sequence[Any], outcome: bool, found: N
 
 
 def value_of(node: ast.expr, names: Names) -> Any:
-    """What an expression is, of these names."""
+    """Return the value of an expression for these names."""
     code = compile(ast.Expression(node), "<guarantee>", "eval")
     return eval(code, dict(names))
 
 
 def follow(node: ast.expr, names: Names, outcome: bool, found: Names) -> None:
-    """Find in an expression what gives it this outcome."""
+    """Find what gives an expression this outcome."""
     match node:
         case ast.Name(id=name) if DEFINED.format(name) in names:
             follow(names[DEFINED.format(name)], names, outcome, found)
@@ -177,7 +180,7 @@ def follow(node: ast.expr, names: Names, outcome: bool, found: Names) -> None:
 
 
 def follow_loop(loop: ast.GeneratorExp, names: Names, outcome: bool, found: Names) -> None:
-    """Find the first element of a loop that decides, and go on inside it."""
+    """Find the first element of a loop that decides, and continue inside it."""
     for bound in bindings(loop.generators, names):
         inner = {**names, **bound}
         if bool(value_of(loop.elt, inner)) is outcome:
@@ -187,7 +190,7 @@ def follow_loop(loop: ast.GeneratorExp, names: Names, outcome: bool, found: Name
 
 
 def bindings(loops: Sequence[ast.comprehension], names: Names) -> Iterator[Names]:
-    """The values of a comprehension's variables, one element after the other."""
+    """Yield the values of a comprehension's variables, one element after the other."""
     if not loops:
         yield {}
         return
@@ -200,7 +203,7 @@ def bindings(loops: Sequence[ast.comprehension], names: Names) -> Iterator[Names
 
 
 def bind(target: ast.expr, value: Any) -> Names:
-    """The names of a loop's target with their values."""
+    """Return the names of a loop's target with their values."""
     if isinstance(target, ast.Tuple):
         pairs = zip(target.elts, value, strict=True)
         return dict(itertools.chain.from_iterable(bind(t, v).items() for t, v in pairs))

@@ -6,14 +6,15 @@
     {"rule": "client_sends", "choice": {"producer": 0, "partition": 0}, "answers": [],
      "digests": {"clients[0]": "9f2c...", ...}}
 
-A header may end in `"loop": 3`: what comes after the first three steps goes on for ever; and in
-`"differs": [["leader[0].sends[0].error", "0 (NONE)", "45 (...)"]]`: what the model expects behind
-the last step, and what the system showed there, by place. `"exchanges"` are the requests that show
-it at a broker, as bytes, with the answers that are expected (`conformance.judging.reports`).
+A header may end in optional keys. `"loop": 3` says that the steps after the first three repeat for
+ever. `"differs": [["leader[0].sends[0].error", "0 (NONE)", "45 (...)"]]` has, by place, what the
+model expects after the last step and what the system showed. `"exchanges"` are the requests that
+show the difference at a broker, as bytes, with the expected answers
+(`conformance.judging.reports`).
 
-`answers` are the messages that the model sends back in this step, `digests` one short hash for
-each actor after it; both may be left out of a hand-written trace, and are then not compared. The
-reader is strict: what it does not know it refuses, with file, line and cure.
+`answers` are the messages that the model sends back in this step; `digests` has one short hash for
+each actor after the step. Both may be left out of a hand-written trace, and are then not compared.
+The reader is strict: it refuses unknown content, with file, line and cure.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ Instance = tuple[str, Choice]
 
 
 class TraceError(ValueError):
-    """A trace that cannot be read; the message says file, line, what is wrong and the cure. Line 0
-    is the file itself."""
+    """A trace cannot be read; the message says file, line, what is wrong and the cure. Line 0 is
+    the file itself."""
 
     def __init__(self, source: str, line: int, what: str, cure: str) -> None:
         place = f"{source}:{line}" if line else source
@@ -48,10 +49,11 @@ class TraceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a trace runs on. `patches` has (function, before, after); `prefix` is a name or "".
+    """The configuration of a trace. `patches` has (function, before, after); `prefix` is a name or
+    "".
 
     A run that goes on for ever repeats what comes after its first `loop` steps; None if it ends.
-    `differs` has (place, expected, observed) of a system that differs behind the last step;
+    `differs` has (place, expected, observed) for a system that differs after the last step;
     `exchanges` are objects.
     """
 
@@ -68,7 +70,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """One rule instance; `answers` and `digests` are None where nothing was recorded."""
+    """One rule instance; `answers` and `digests` are None if nothing was recorded."""
 
     rule: str
     choice: Choice = ()
@@ -77,7 +79,7 @@ class TraceStep:
 
     @property
     def label(self) -> str:
-        """As in reports: `request_arrives(producer=0, partition=0)`."""
+        """The label in reports: `request_arrives(producer=0, partition=0)`."""
         return label(self.rule, self.choice)
 
 
@@ -90,7 +92,7 @@ class Trace:
 
 
 def label(rule: str, choice: Choice) -> str:
-    """A rule instance's name, the same that lifted machines use."""
+    """Return a rule instance's name, the same that lifted machines use."""
     return f"{rule}({', '.join(f'{name}={value}' for name, value in choice)})"
 
 
@@ -98,12 +100,12 @@ def label(rule: str, choice: Choice) -> str:
 
 
 def line(value: Json) -> str:
-    """One value as one line of canonical JSON."""
+    """Return one value as one line of canonical JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
 
 
 def header_json(header: Header) -> dict[str, Json]:
-    """The first line."""
+    """Return the first line."""
     written: dict[str, Json] = {
         "format": FORMAT,
         "version": VERSION,
@@ -124,7 +126,7 @@ def header_json(header: Header) -> dict[str, Json]:
 
 
 def step_json(step: TraceStep) -> dict[str, Json]:
-    """A step's line."""
+    """Return a step's line."""
     written: dict[str, Json] = {"rule": step.rule, "choice": dict(step.choice)}
     if step.answers is not None:
         written["answers"] = list(step.answers)
@@ -134,13 +136,13 @@ def step_json(step: TraceStep) -> dict[str, Json]:
 
 
 def dumps(trace: Trace) -> str:
-    """The trace's text, each line ended by a newline."""
+    """Return the trace's text, with each line ended by a newline."""
     lines = [header_json(trace.header), *(step_json(step) for step in trace.steps)]
     return "".join(f"{line(value)}\n" for value in lines)
 
 
 def write(trace: Trace, path: Path) -> None:
-    """Write the trace, making the folder where it is missing."""
+    """Write the trace, making the folder if it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(dumps(trace), encoding="utf-8")
 
@@ -149,17 +151,17 @@ def write(trace: Trace, path: Path) -> None:
 
 
 def is_int(value: Json) -> bool:
-    """A number, and no truth value."""
+    """Whether a value is a number, and not a truth value."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_map_of(value: Json, kind: type) -> bool:
-    """An object whose values are all of one type; True is no int."""
+    """Whether a value is an object whose values are all of one type; True is not an int."""
     return isinstance(value, dict) and all(type(inner) is kind for inner in value.values())
 
 
 def is_rows(value: Json) -> bool:
-    """A list of three texts each."""
+    """Whether a value is a list of rows of three texts."""
     return isinstance(value, list) and all(
         isinstance(row, list) and len(row) == 3 and all(isinstance(part, str) for part in row)
         for row in value
@@ -167,7 +169,7 @@ def is_rows(value: Json) -> bool:
 
 
 def is_objects(value: Json) -> bool:
-    """A list of objects."""
+    """Whether a value is a list of objects."""
     return isinstance(value, list) and all(isinstance(row, dict) for row in value)
 
 
@@ -198,7 +200,7 @@ OPTIONAL = frozenset({"loop", "differs", "exchanges", "answers", "digests"})
 def checked(
     text: str, keys: Mapping[str, tuple[str, Any]], source: str, number: int
 ) -> dict[str, Json]:
-    """One line as an object with exactly these keys. Raises TraceError."""
+    """Return one line as an object with exactly these keys. Raises TraceError."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
@@ -221,7 +223,7 @@ def checked(
 
 
 def parse_header(text: str, source: str) -> Header:
-    """The first line. Raises TraceError."""
+    """Parse the first line. Raises TraceError."""
     value = checked(text, HEADER_KEYS, source, 1)
     return Header(
         scope=value["scope"],
@@ -237,7 +239,7 @@ def parse_header(text: str, source: str) -> Header:
 
 
 def parse_step(text: str, source: str, number: int) -> TraceStep:
-    """A step's line. Raises TraceError."""
+    """Parse a step's line. Raises TraceError."""
     value = checked(text, STEP_KEYS, source, number)
     return TraceStep(
         rule=value["rule"],
@@ -248,7 +250,7 @@ def parse_step(text: str, source: str, number: int) -> TraceStep:
 
 
 def loads(text: str, source: str = "trace") -> Trace:
-    """The trace that a text holds; `source` is the name that errors give it. Raises TraceError."""
+    """Return the trace that a text holds; errors name it `source`. Raises TraceError."""
     lines: Sequence[str] = text.splitlines()
     if not lines:
         raise TraceError(source, 1, "the file is empty", "begin with a header line")
@@ -260,7 +262,7 @@ def loads(text: str, source: str = "trace") -> Trace:
 
 
 def read(path: Path) -> Trace:
-    """The trace in a file. Raises TraceError, also for a file that cannot be opened."""
+    """Return the trace in a file. Raises TraceError, also for a file that cannot be opened."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

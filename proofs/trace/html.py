@@ -1,4 +1,4 @@
-"""A story as one page that needs nothing else: no network, no other file.
+"""Prints a story as one self-contained page: it needs no network and no other file.
 
 The page's text and style are `page.html`; this module fills in the story as JSON, and as text for
 readers without scripts.
@@ -26,7 +26,7 @@ TEMPLATE = Path(__file__).with_name("page.html")
 
 
 def move_json(move: MessageMove) -> dict[str, Any]:
-    """A message's move as the page draws it; `from` and `to` are lanes."""
+    """Return a message's move as the page draws it; `from` and `to` are lanes."""
     message = move.message
     return {
         "kind": move.kind.name,
@@ -40,14 +40,14 @@ def move_json(move: MessageMove) -> dict[str, Any]:
 
 
 def error_of(value: Any) -> str:
-    """The name of the error code that a message has or is; empty if there is none."""
+    """Return the name of the error code that a message has or is; "" if there is none."""
     error = value if isinstance(value, Enum) else getattr(value, "error", None)
     return error.name if isinstance(error, Enum) else ""
 
 
 def message_label(value: Any) -> str:
-    """What tells a message from others: an answer's error code or offset, a request's name, a
-    batch's epoch and sequences, whether a marker commits."""
+    """Return what distinguishes a message from others: an answer's error code or offset, a
+    request's name, a batch's epoch and sequences, whether a marker commits."""
     error, fields = error_of(value), {} if isinstance(value, Enum) else dict(flat(project(value)))
     if error:
         stored = error == "NONE" and fields.get("base_offset", -1) >= 0
@@ -62,7 +62,7 @@ def message_label(value: Any) -> str:
 
 
 def event_json(event: StoryEvent) -> dict[str, Any]:
-    """One step as the page shows it."""
+    """Return one step as the page shows it."""
     return {
         "number": event.number,
         "rule": event.label,
@@ -74,7 +74,7 @@ def event_json(event: StoryEvent) -> dict[str, Any]:
 
 
 def stored_lines(offset: int, stored: Mapping[str, Any]) -> Iterator[str]:
-    """What stands in a log, a line a fact: a batch, or what is at one offset."""
+    """Yield an entry of a log, one fact a line: a batch, or what is at one offset."""
     kind = stored.get("kind", "DATA")
     yield f"offset {offset}" if kind == "DATA" else f"offset {offset} {kind}"
     yield f"producer {stored['producer_id']} epoch {stored['producer_epoch']}"
@@ -90,7 +90,7 @@ def stored_lines(offset: int, stored: Mapping[str, Any]) -> Iterator[str]:
 
 
 def stored_json(index: int, stored: Mapping[str, Any], fate: str) -> dict[str, Any]:
-    """What stands at one place of a log."""
+    """Return the entry at one place of a log."""
     offset = stored.get("base_offset", index)
     lines = [*stored_lines(offset, stored.get("batch", stored)), *([fate] if fate else [])]
     return {"offset": offset, "fate": fate, "lines": lines}
@@ -100,8 +100,8 @@ FATES = {"COMMIT": "committed", "ABORT": "aborted"}
 
 
 def fate_of(entries: Sequence[Mapping[str, Any]], index: int) -> str:
-    """What the first marker behind a record of a transaction makes of it; open without one. Nothing
-    where there are no markers."""
+    """Return what the first marker after a transaction's record decides for it; open without a
+    marker; "" for other entries."""
     stored = entries[index]
     if stored.get("kind") != "DATA":
         return ""
@@ -110,21 +110,21 @@ def fate_of(entries: Sequence[Mapping[str, Any]], index: int) -> str:
 
 
 def log_json(log: PartitionLog) -> dict[str, Any]:
-    """A log: what is in it, and how far readers may read."""
+    """Return a log: its entries, and how far readers may read."""
     entries = log.entries
     batches = [stored_json(i, stored, fate_of(entries, i)) for i, stored in enumerate(entries)]
     return {"partition": log.partition, "marks": [list(m) for m in log.marks], "batches": batches}
 
 
 def once(scope: str) -> str:
-    """A scope's name with each budget once: the last one counts."""
+    """Return a scope's name with each budget once; the last one counts."""
     name, *budgets = scope.split("/")
     last = {budget.partition("=")[0]: budget for budget in budgets}
     return "/".join((name, *last.values()))
 
 
 def page(story: Story, title: str = "") -> str:
-    """The page."""
+    """Return the page of a story."""
     header = story.header
     named = title or f"{once(header.scope)}, {len(story.events)} steps"
     data = {
@@ -145,8 +145,8 @@ def page(story: Story, title: str = "") -> str:
 
 
 def filled_page(data: Mapping[str, Any], as_text: str) -> str:
-    """The page of any run that is made of steps, messages and logs, as `page.html` draws them."""
-    # "</" would end the script, whatever stands around it.
+    """Return the page of any run made of steps, messages and logs, as `page.html` draws them."""
+    # "</" would end the script, whatever surrounds it.
     written = json.dumps(data, ensure_ascii=False).replace("</", "<\\/")
     named = html.escape(data["title"])
     parts = {"TITLE": named, "TEXT": html.escape(as_text), "DATA": written}
@@ -155,6 +155,6 @@ def filled_page(data: Mapping[str, Any], as_text: str) -> str:
 
 
 def page_of(trace: Trace, title: str = "", model: Model | None = None) -> str:
-    """The page of a trace, which is replayed first. Raises as `replay`."""
+    """Return the page of a trace, which is replayed first. Raises as `replay`."""
     model = model_of(trace.header) if model is None else model
     return page(tell(model, trace.header, trace.steps, replay(trace, model)), title)

@@ -1,8 +1,8 @@
-"""Messages between actors, followed through the calls that the model's own events make.
+"""Follows messages between actors through the calls that the model's own events make.
 
-While an event runs, each call of an actor's rule is recorded: who takes it, and what goes in and
-comes out. A message goes from the actor whose rule sends it to the actor whose rule takes it in,
-in the same event or in a later one. Nothing here knows an event, an actor or a network by name.
+While an event runs, each call of an actor's rule is recorded: the actor, the inputs and the
+outputs. A message goes from the actor whose rule sends it to the actor whose rule takes it in, in
+the same event or in a later one. This module knows no event, actor or network by name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from proofs.trace.project import actors, project
 
 
 class MessageFate(Enum):
-    """What became of a message in a step."""
+    """The fate of a message in a step."""
 
     SENT = "sent"
     DELIVERED = "delivered"
@@ -42,7 +42,7 @@ ARRIVES = frozenset({MessageFate.DELIVERED, MessageFate.DELIVERED_LATE, MessageF
 @dataclass(eq=False, slots=True)
 class SentMessage:
     """One message, numbered in the order of sending. `sender` and `receiver` are lanes; the
-    receiver is empty where the message never arrives and its event names nobody else."""
+    receiver is empty if the message never arrives and its event names no other actor."""
 
     number: int
     value: Any
@@ -56,7 +56,7 @@ class SentMessage:
 
 @dataclass(frozen=True, slots=True)
 class MessageMove:
-    """What became of a message in one step. `is_within` tells a message that set out and arrived
+    """The fate of a message in one step. `is_within` marks a message that set out and arrived
     in this step."""
 
     kind: MessageFate
@@ -66,8 +66,8 @@ class MessageMove:
 
 @dataclass(frozen=True, slots=True)
 class RuleCall:
-    """An actor takes a rule, by its name: its state before and after, the inputs, and what it
-    sends."""
+    """An application of an actor's rule, by its name: the actor's state before and after, the
+    inputs, and the messages it sends."""
 
     name: str
     receives: bool
@@ -78,7 +78,7 @@ class RuleCall:
 
 
 def rule_call(rule: Any, actor: Any, inputs: tuple[Any, ...], result: Any) -> RuleCall:
-    """A result that is no state of the actor's is what it sends."""
+    """Return the call; a result that is not a state of the actor is what it sends."""
     receives = vars(rule)["kind"] == "receives"
     if isinstance(result, Step):
         return RuleCall(name_of(rule), receives, actor, inputs, result.actor, result.sends)
@@ -90,7 +90,8 @@ def rule_call(rule: Any, actor: Any, inputs: tuple[Any, ...], result: Any) -> Ru
 
 @contextmanager
 def recorded_calls(model: Model) -> Iterator[list[RuleCall]]:
-    """The calls of actors' rules that are made meanwhile; one inside another counts as its part."""
+    """Record the calls of actors' rules while the context lasts; a call inside another one counts
+    as its part."""
     calls: list[RuleCall] = []
     depth = 0
 
@@ -119,8 +120,8 @@ def recorded_calls(model: Model) -> Iterator[list[RuleCall]]:
 def records_in(
     value: Any, path: str = "", without: Collection[Any] = ()
 ) -> Iterator[tuple[str, Any]]:
-    """All records in a value of the model, itself included, with the names that lead there.
-    `without` are types that are left out, with what is in them."""
+    """Yield all records in a value of the model, including itself, with the names that lead to
+    them. `without` are types that are left out, with everything in them."""
     if isinstance(value, (tuple, Map)):
         for inner in value if isinstance(value, tuple) else value.values():
             yield from records_in(inner, path, without)
@@ -131,7 +132,8 @@ def records_in(
 
 
 def took_place(call: RuleCall, later: Sequence[RuleCall], state: Any) -> bool:
-    """Whether what a call did was used: its actor's `state` behind the event, or what it sent."""
+    """Whether the effect of a call was used: `state`, its actor's after the event, or what it
+    sent."""
     used = {id(value) for other in later for value in other.inputs}
     return (
         call.after is call.actor
@@ -156,7 +158,8 @@ class MessageFollower:
     def follow(
         self, before: Any, after: Any, calls: Sequence[RuleCall], named: Collection[str]
     ) -> tuple[MessageMove, ...]:
-        """What becomes of messages in one event; `named` are the lanes that its choices name."""
+        """Return what happens to messages in one event; `named` are the lanes that its choices
+        name."""
         self._moves = []
         states = dict(self._states(after))
         asker = ""
@@ -177,8 +180,8 @@ class MessageFollower:
     def _with_lanes(
         self, before: Any, calls: Sequence[RuleCall], named: Collection[str]
     ) -> Iterator[tuple[str, RuleCall]]:
-        """Each call with the lane of its actor: the one that had this state, else one of its type,
-        if there are several one that the event names. At first actors may share a state."""
+        """Yield each call with the lane of its actor: the actor that had this state, else one of
+        its type, preferably one that the event names. At first, actors may share a state."""
         states = list(self._states(before))
         owners = Counter(id(state) for _, state in states)
         lanes = {id(s): lane for lane, s in states if owners[id(s)] == 1 or lane in named}
@@ -208,7 +211,7 @@ class MessageFollower:
         return message
 
     def _take_in(self, lane: str, call: RuleCall, asker: str) -> SentMessage | None:
-        """The message that a call takes in."""
+        """Return the message that a call takes in."""
         for value in call.inputs:
             message = self._known.get(id(value))
             if message is None and call.receives and is_dataclass(value):
@@ -220,8 +223,8 @@ class MessageFollower:
         return None
 
     def _passed_on(self, value: Any, lane: str, asker: str) -> SentMessage | None:
-        """A message that the world makes for an actor: for the one that has a part of it, else for
-        the one that moved last."""
+        """Return a message that the world makes for an actor on behalf of another: the one that
+        has received a part of the message, else the one that moved last."""
         for _, part in records_in(value):
             message = self._known.get(id(part))
             if message is not None and message.is_open and message.receiver not in ("", lane):
@@ -239,7 +242,8 @@ class MessageFollower:
             self._move(MessageFate.DELIVERED, message)
 
     def _receive_answers(self, lane: str) -> None:
-        """Of an answer the world may pass on no more than a field: who asked moves, and has it."""
+        """Mark answers as received: the world may pass on only a field of an answer, so an asking
+        actor that moves has it."""
         for kind, message in list(self._moves):
             if kind is MessageFate.ANSWERED and message.is_open and message.receiver == lane:
                 self._arrive(message, lane)
@@ -255,7 +259,7 @@ class MessageFollower:
                 self._new(MessageFate.ANSWERED, value, lane, taken.sender).answers = taken
 
     def _leave(self, after: Any) -> None:
-        """Messages that are still to arrive are in the world, all others are lost."""
+        """Keep the messages that are in the world as still to arrive; all others are lost."""
         found = records_in(after, without=self._types)
         there = {id(record): (path, record) for path, record in found}
         self._open = [message for message in self._open if message.is_open]
@@ -269,7 +273,7 @@ class MessageFollower:
             message.path = path
 
     def _copy(self, message: SentMessage, there: Mapping[int, tuple[str, Any]]) -> tuple[str, Any]:
-        """The message as another object, if the world has that instead: the same, or one with other
+        """Return the message as another object, if the world has one instead: equal, or with other
         fields."""
         alike = [
             (path, record)
@@ -284,7 +288,7 @@ class MessageFollower:
 
 
 def message_text(value: Any) -> str:
-    """`ProduceRequest(producer_id=0 base_sequence=0 ...)`; an error code is its name."""
+    """Return `ProduceRequest(producer_id=0 base_sequence=0 ...)`; an error code is its name."""
     if isinstance(value, Enum):
         return value.name
     inside = " ".join(f"{name}={inner}" for name, inner in flat(project(value)))
@@ -292,7 +296,7 @@ def message_text(value: Any) -> str:
 
 
 def flat(value: Any) -> Iterator[tuple[str, Any]]:
-    """The scalar fields of a record's projection, those of inner records included."""
+    """Yield the scalar fields of a record's projection, including those of inner records."""
     for name, inner in value.items():
         if isinstance(inner, dict):
             yield from flat(inner)

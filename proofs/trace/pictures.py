@@ -1,4 +1,4 @@
-"""A story as text, and as a Mermaid sequence diagram."""
+"""Prints a story as text, and as a Mermaid sequence diagram."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INDENT = " " * 7
 
 
 def sentence(move: MessageMove) -> str:
-    """A move of a message as a sentence."""
+    """Return a move of a message as a sentence."""
     message = move.message
     return SENTENCES[move.kind].format(
         sender=message.sender,
@@ -39,19 +39,20 @@ def sentence(move: MessageMove) -> str:
 
 
 def moves_between(event: StoryEvent) -> list[MessageMove]:
-    """The moves of messages that are on their way before or behind the step, or are lost in it."""
+    """Return the moves of messages that are on their way before or after the step, or are lost in
+    it."""
     return [move for move in event.moves if not move.is_within]
 
 
 def describe_event(event: StoryEvent) -> Iterator[str]:
-    """An event's sentences: what its rule says of itself, unless its messages do."""
+    """Yield an event's sentences: the one of its rule, unless its messages tell the event."""
     if not event.is_told_by_messages:
         yield f"{', '.join(event.lanes)}: {event.doc}" if event.lanes else event.doc
     yield from map(sentence, moves_between(event))
 
 
 def text(story: Story, *, with_changes: bool = True) -> str:
-    """The story, a numbered paragraph a step; below each what it changed."""
+    """Return the story as a numbered paragraph for each step, followed by the step's changes."""
     header = story.header
     lines = [f"{header.scope}, {header.variant}"]
     lines += [
@@ -81,12 +82,12 @@ def text(story: Story, *, with_changes: bool = True) -> str:
 
 
 def lane_id(name: str) -> str:
-    """`producer 0` as an identifier."""
+    """Return `producer 0` as an identifier."""
     return name.replace(" ", "")
 
 
 def mermaid_move(move: MessageMove) -> str:
-    """One line for a move. An arrow is drawn where a message sets out, a note where it ends."""
+    """Return one line for a move: an arrow where a message sets out, a note where it ends."""
     message = move.message
     sender, receiver = lane_id(message.sender), lane_id(message.receiver or message.sender)
     if move.kind in SETS_OUT:
@@ -101,7 +102,7 @@ def mermaid_move(move: MessageMove) -> str:
 
 
 def mermaid(story: Story) -> str:
-    """The story as a Mermaid sequence diagram."""
+    """Return the story as a Mermaid sequence diagram."""
     lines = ["sequenceDiagram"]
     lines += [f"    participant {lane_id(lane)} as {lane}" for lane in story.lanes]
     for event in story.events:

@@ -1,7 +1,7 @@
-"""Model values as plain data: what traces, reports and pictures show, and what digests hash.
+"""Model values as plain data, which traces, reports and pictures show, and digests hash.
 
-A record becomes an object, a map an object by key, a set a sorted list, a tuple a list, an enum
-its name. Equal values have equal projections, whichever copy of the model they come from.
+A record becomes an object, a map an object by key, a set a sorted list, a tuple a list, an enum its
+name. Equal values have equal projections, whichever copy of the model they come from.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from model.faults import counts_faults
 from model.language import Map, Set
 
 DIGEST_LENGTH = 12
-"""Hex digits of a digest: 48 bits, as digests compare a state with one other, never with many."""
+"""Hex digits of a digest: 48 bits are enough, as digests compare a state with one other, never with
+many."""
 
 
 def elements(value: Set[Any]) -> list[int]:
-    """The elements of a `Set`, ascending."""
+    """Return the elements of a `Set`, ascending."""
     bits: int = value.__reduce__()[1][0]
     return [i for i in range(bits.bit_length()) if bits >> i & 1]
 
 
 def project(value: Any) -> Any:
-    """The value as JSON-able data. Raises TypeError for what is no value of the model."""
+    """Return the value as JSON-able data. Raises TypeError for what is not a value of the model."""
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, (bool, int)):
@@ -44,13 +45,13 @@ def project(value: Any) -> Any:
 
 
 def digest(value: Any) -> str:
-    """A short hash of the value's projection, equal on all machines."""
+    """Return a short hash of the value's projection, equal on all machines."""
     text = json.dumps(project(value), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 def places(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The values of a map, and of maps within it, each with its place: `links[0][1]`."""
+    """Yield the values of a map, and of maps within it, each with its place: `links[0][1]`."""
     if isinstance(value, Map):
         for key, inner in value.items():
             yield from places(f"{name}[{key}]", inner)
@@ -59,15 +60,16 @@ def places(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def acts(world: Any, value: Any) -> bool:
-    """A record with rules of its own: not a count of faults, and not one of those that the world's
-    module defines for guarantees."""
+    """Whether a value is a record with rules of its own: not a count of faults, and not a record
+    that the world's module defines for guarantees."""
     if not is_dataclass(value) or counts_faults(value):
         return False
     return type(value).__module__ not in (type(world).__module__, "model.language")
 
 
 def actors(world: Any) -> dict[str, Any]:
-    """Actors and links by place: all of the world but what only counts for a budget."""
+    """Return actors and links by place: everything in the world except what only counts for a
+    budget."""
     values = ((f.name, getattr(world, f.name)) for f in fields(world))
     return {
         place: value
@@ -78,5 +80,5 @@ def actors(world: Any) -> dict[str, Any]:
 
 
 def digests(world: Any) -> dict[str, str]:
-    """The digest of each actor and link."""
+    """Return the digest of each actor and link."""
     return {place: digest(value) for place, value in actors(world).items()}

@@ -1,4 +1,4 @@
-"""Replay: a trace run on the model's own functions, step by step.
+"""Replay: runs a trace on the model's own functions, step by step.
 
 This is the judge of every other form: a counterexample that some engine found counts only if it
 replays here.
@@ -26,11 +26,11 @@ World = Any
 
 
 class UnknownScope(ValueError):
-    """No scope has this name; the message has the names most like it."""
+    """No scope has this name; the message has the most similar names."""
 
 
 class ReplayError(ValueError):
-    """A trace that does not run; `step` counts from 1."""
+    """The trace does not run; `step` counts from 1."""
 
     def __init__(self, step: int, text: str, reason: str) -> None:
         super().__init__(f"step {step}, {text}: {reason}")
@@ -39,7 +39,8 @@ class ReplayError(ValueError):
 
 
 class StepNotEnabled(ReplayError):
-    """The event cannot happen there; `by_scope` if only a limit of the scope forbids it."""
+    """The event cannot happen at this step; `by_scope` says that only a limit of the scope forbids
+    it."""
 
     def __init__(self, step: int, text: str, *, by_scope: bool) -> None:
         why = "the scope's limits forbid it" if by_scope else "the protocol does not allow it"
@@ -52,13 +53,13 @@ class RecordedDifferently(ReplayError):
 
 
 def unbounded_scopes(model: Model) -> dict[str, Any]:
-    """The scopes of liveness, where a model has any."""
+    """Return the scopes of liveness, if a model has any."""
     return getattr(model.modules.get("liveness"), "SCOPES", {})
 
 
 def scope_of(model: Model, text: str) -> Any:
-    """The scope that `NAME[/BUDGET=N...]` names, some of its budgets, or how many requests are
-    `in_flight`, replaced by hand.
+    """Return the scope that `NAME[/BUDGET=N...]` names, with some of its budgets, or the number of
+    requests `in_flight`, replaced by hand.
 
     Raises UnknownScope.
     """
@@ -74,7 +75,7 @@ def scope_of(model: Model, text: str) -> Any:
 
 
 def with_part(scope: Any, part: str) -> Any:
-    """The scope with one `NAME=N` applied. Raises UnknownScope."""
+    """Return the scope with one `NAME=N` applied. Raises UnknownScope."""
     name, _, value = part.partition("=")
     if name != "in_flight":
         return replace(scope, budgets=with_budget(scope, part))
@@ -85,7 +86,7 @@ def with_part(scope: Any, part: str) -> Any:
 
 
 def with_budget(scope: Any, part: str) -> Any:
-    """The scope's budgets with one `BUDGET=N` applied. Raises UnknownScope."""
+    """Return the scope's budgets with one `BUDGET=N` applied. Raises UnknownScope."""
     name, _, value = part.partition("=")
     known = [f.name for f in fields(scope.budgets)]
     if name not in known:
@@ -98,7 +99,7 @@ def with_budget(scope: Any, part: str) -> Any:
 
 
 def configuration_of(model: Model, scope: str, variant: str) -> Any:
-    """The configuration of a named scope and variant, in the classes of `model`.
+    """Return the configuration of a named scope and variant, in the classes of `model`.
 
     Raises UnknownScope and the model's UnknownVariant (a ValueError).
     """
@@ -106,13 +107,13 @@ def configuration_of(model: Model, scope: str, variant: str) -> Any:
 
 
 def model_of(header: Header) -> Model:
-    """The model that a trace runs on. Raises PatchError."""
+    """Return the model that a trace runs on. Raises PatchError."""
     return model_for(header.scope, [Patch(*patch) for patch in header.patches])
 
 
 @functools.lru_cache(maxsize=4096)
 def domains(model: Model, k: Any, rule: str) -> dict[str, range]:
-    """What each choice of a rule may be, by the choice's name, in their order."""
+    """Return the possible values of each choice of a rule, by the choice's name, in their order."""
     shapes = Shapes(k.bounds)
     hints = typing.get_type_hints(model.rules[rule], include_extras=True)
     bounds = {n: shapes.bounds(h) for n, h in hints.items() if n not in ("k", "w", "return")}
@@ -121,30 +122,30 @@ def domains(model: Model, k: Any, rule: str) -> dict[str, range]:
 
 @dataclass(frozen=True, slots=True)
 class Stepper:
-    """The rules of one model in one configuration. The patched model's `Disabled` is its own
-    class."""
+    """The rules of one model in one configuration. A patched model has a `Disabled` class of its
+    own."""
 
     model: Model
     k: Any
 
     def initial(self) -> World:
-        """The world that the scope begins in."""
+        """Return the world in which the scope begins."""
         return self.model.scopes.initial(self.k)
 
     def apply(self, rule: str, choice: Choice, world: World) -> World:
-        """The world after one rule instance. Raises the model's Disabled."""
+        """Return the world after one rule instance. Raises the model's Disabled."""
         after = self.model.rules[rule](self.k, world, *(value for _, value in choice))
         return self.model.canonical_form.normal(self.k, after) if is_unbounded(self.k) else after
 
     def after(self, rule: str, choice: Choice, world: World) -> World | None:
-        """The world after one rule instance; None if it is not enabled."""
+        """Return the world after one rule instance; None if it is not enabled."""
         try:
             return self.apply(rule, choice, world)
         except Disabled:
             return None
 
     def check(self, step: TraceStep, number: int) -> None:
-        """The rule and its choices exist. Raises ReplayError."""
+        """Check that the rule and its choices exist. Raises ReplayError."""
         if step.rule not in self.model.rules:
             known = ", ".join(self.model.rules)
             raise ReplayError(number, step.label, f"no such rule; the rules are {known}")
@@ -159,12 +160,12 @@ class Stepper:
                 raise ReplayError(number, step.label, f"{name} is from {least} to {last}")
 
     def in_order(self, step: TraceStep) -> Choice:
-        """The step's choices in the order of the rule's parameters."""
+        """Return the step's choices in the order of the rule's parameters."""
         given = dict(step.choice)
         return tuple((name, given[name]) for name in domains(self.model, self.k, step.rule))
 
     def run(self, steps: Iterable[TraceStep]) -> Iterator[World]:
-        """The first world and the one after each step. Raises ReplayError."""
+        """Yield the first world and the one after each step. Raises ReplayError."""
         world = self.initial()
         yield world
         for number, step in enumerate(steps, start=1):
@@ -177,13 +178,13 @@ class Stepper:
 
 
 def grown(before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What was put at the end of a tuple in one step, in which at most the first went."""
+    """Return what was appended to a tuple in one step, which removed at most the first element."""
     kept = before if after[: len(before)] == before else before[1:]
     return after[len(kept) :]
 
 
 def answers(before: World, after: World) -> tuple[Any, ...]:
-    """The messages that set out from leaders in one step, in the order of their links."""
+    """Return the messages that set out from leaders in one step, in the order of their links."""
     earlier = actors(before)
     return tuple(
         message
@@ -196,7 +197,7 @@ def answers(before: World, after: World) -> tuple[Any, ...]:
 def record(
     stepper: Stepper, header: Header, instances: Iterable[Instance]
 ) -> tuple[Trace, tuple[World, ...]]:
-    """A trace with its answers and digests, and its worlds. Raises ReplayError."""
+    """Return a trace with its answers and digests, and its worlds. Raises ReplayError."""
     bare = tuple(TraceStep(rule, choice) for rule, choice in instances)
     worlds = tuple(stepper.run(bare))
     steps = tuple(
@@ -212,7 +213,7 @@ def record(
 
 
 def compare(number: int, step: TraceStep, before: World, after: World) -> None:
-    """What the trace recorded is what happened. Raises RecordedDifferently."""
+    """Check that what the trace recorded is what happened. Raises RecordedDifferently."""
     sent = [project(a) for a in answers(before, after)]
     if step.answers is not None and list(step.answers) != sent:
         raise RecordedDifferently(
@@ -228,7 +229,8 @@ def compare(number: int, step: TraceStep, before: World, after: World) -> None:
 
 
 def replay(trace: Trace, model: Model | None = None) -> tuple[World, ...]:
-    """The worlds of a trace, the first included; all that it recorded is compared.
+    """Return the worlds of a trace, including the first, after comparing everything that it
+    recorded.
 
     Raises ReplayError, UnknownScope, the model's UnknownVariant, PatchError.
     """

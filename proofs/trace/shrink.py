@@ -1,8 +1,8 @@
-"""Shrinking: a trace made as short as its finding allows, always the same way.
+"""Shrinking: makes a trace as short as its finding allows, always in the same way.
 
-ddmin (Zeller and Hildebrandt, 2002) over steps. What is left after steps were taken out is played
-on the model, and steps that are no longer enabled are left out too, so that each candidate is a
-run of the protocol. The caller's predicate says whether a candidate still shows the finding.
+It uses ddmin (Zeller and Hildebrandt, 2002) over steps. After steps are removed, the rest is played
+on the model, and steps that are no longer enabled are left out too, so that each candidate is a run
+of the protocol. The caller's predicate says whether a candidate still shows the finding.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ Predicate = Callable[[Steps], bool]
 
 
 class NothingToShrink(ValueError):
-    """The predicate does not hold of the trace that was given."""
+    """The predicate does not hold for the given trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The result; `one_minimal` if no single step can be dropped, `tried` counts candidates."""
+    """The result; `one_minimal` says that no single step can be dropped; `tried` counts
+    candidates."""
 
     steps: Steps
     one_minimal: bool
@@ -32,7 +33,7 @@ class Shrunk:
 
 
 def enabled_only(stepper: Stepper, steps: Sequence[Instance]) -> Steps:
-    """The steps that are enabled in their turn, played from the scope's first world."""
+    """Return the steps that are enabled in their turn, played from the scope's initial world."""
     world = stepper.initial()
     kept: list[Instance] = []
     for rule, choice in steps:
@@ -44,13 +45,13 @@ def enabled_only(stepper: Stepper, steps: Sequence[Instance]) -> Steps:
 
 
 def parts(steps: Steps, count: int) -> list[Steps]:
-    """The steps in `count` parts of equal length, the last ones at most one step shorter."""
+    """Return the steps in `count` parts of equal length, except that some are one step shorter."""
     bounds = [len(steps) * i // count for i in range(count + 1)]
     return [steps[a:b] for a, b in itertools.pairwise(bounds)]
 
 
 def candidates(steps: Steps, count: int) -> Iterator[Steps]:
-    """Each part alone, then all but each part. With two parts both are the same."""
+    """Yield each part alone, then all but each part. With two parts both are the same."""
     pieces = parts(steps, count)
     yield from pieces
     if count > 2:
@@ -59,7 +60,7 @@ def candidates(steps: Steps, count: int) -> Iterator[Steps]:
 
 
 class _Shrinker:
-    """Remembers what was tried, so that no candidate is asked twice."""
+    """Remembers what was tried, so that no candidate is tried twice."""
 
     def __init__(self, stepper: Stepper, predicate: Predicate) -> None:
         self._stepper = stepper
@@ -67,21 +68,22 @@ class _Shrinker:
         self.known: dict[Steps, bool] = {}
 
     def shows(self, steps: Steps) -> Steps | None:
-        """The candidate's enabled steps if they show the finding."""
+        """Return the candidate's enabled steps if they show the finding."""
         runnable = enabled_only(self._stepper, steps)
         if runnable not in self.known:
             self.known[runnable] = self._predicate(runnable)
         return runnable if self.known[runnable] else None
 
     def first_smaller(self, steps: Steps, tried: Iterator[Steps]) -> Steps | None:
-        """The first candidate that shows the finding in fewer steps."""
+        """Return the first candidate that shows the finding in fewer steps."""
         shown = (self.shows(candidate) for candidate in tried)
         return next(
             (found for found in shown if found is not None and len(found) < len(steps)), None
         )
 
     def ddmin(self, steps: Steps) -> Steps:
-        """A shorter sequence that shows the finding; dropping any one part of it does not."""
+        """Return a shorter sequence that shows the finding; dropping any one part of it does
+        not."""
         count = 2
         while len(steps) >= 2:
             smaller = self.first_smaller(steps, candidates(steps, min(count, len(steps))))
@@ -95,14 +97,14 @@ class _Shrinker:
 
 
 def without_each(steps: Steps) -> Iterator[Steps]:
-    """The steps with each one dropped in turn."""
+    """Yield the steps with each one dropped in turn."""
     return (steps[:i] + steps[i + 1 :] for i in range(len(steps)))
 
 
 def shrink(stepper: Stepper, steps: Sequence[Instance], predicate: Predicate) -> Shrunk:
-    """The shortest that ddmin finds. Raises NothingToShrink.
+    """Return the shortest trace that ddmin finds. Raises NothingToShrink.
 
-    `predicate` must be a function of the steps alone: then so is the result.
+    `predicate` must be a function of the steps alone; then the result is one too.
     """
     shrinker = _Shrinker(stepper, predicate)
     begin = shrinker.shows(tuple(steps))

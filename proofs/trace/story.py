@@ -1,8 +1,8 @@
-"""What happened in a trace, read off its worlds: who sent what to whom, and what changed.
+"""The story of a trace, read from its worlds: who sent what to whom, and what changed.
 
-Nothing here knows a rule by name: messages are followed through the calls of actors' rules
-(`proofs.trace.messages`), and each rule says what it is in the first sentence of its docstring.
-Text, Mermaid and the page are three prints of the same `Story`.
+This module knows no rule by name. Messages are followed through the calls of actors' rules
+(`proofs.trace.messages`), and each rule is described by the first sentence of its docstring. Text,
+Mermaid and the page are three prints of the same `Story`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from proofs.trace.project import actors, acts, project
 from proofs.trace.replay import Stepper, World, configuration_of
 
 ON_ITS_WAY = "on its way"
-"""What changes are of that no actor has: messages that will still arrive."""
+"""The owner of changes that belong to no actor: messages that will still arrive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A place of an actor that a step changed, with plain values; `what` as text."""
+    """A place of an actor that a step changed, with plain values; `what` is the change as text."""
 
     actor: str
     place: str
@@ -37,8 +37,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StoryEvent:
-    """One step of a story. `lanes` are the actors that its choice names. `is_told_by_messages`:
-    nothing happens but that connections carry messages."""
+    """One step of a story. `lanes` are the actors that its choice names. `is_told_by_messages` says
+    that the step does nothing but carry messages over connections."""
 
     number: int
     rule: str
@@ -52,7 +52,7 @@ class StoryEvent:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
-    """What is in a log, as plain values, and the offsets that are marked in it, by name."""
+    """The content of a log, as plain values, and the offsets that are marked in it, by name."""
 
     partition: str
     entries: tuple[Any, ...]
@@ -61,7 +61,7 @@ class PartitionLog:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A trace told. `logs` are those of all partitions: at first, and after each event. `breaches`
+    """A trace told. `logs` are those of all partitions, initially and after each event. `breaches`
     are the guarantees that are broken at its end."""
 
     header: Header
@@ -71,11 +71,11 @@ class Story:
     breaches: tuple[Breach, ...] = ()
 
 
-# What changed
+# Changes
 
 
 def short(value: Any) -> str:
-    """A plain value as text: objects in braces, without quotes."""
+    """Return a plain value as text: objects in braces, without quotes."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{k}={short(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):
@@ -84,7 +84,7 @@ def short(value: Any) -> str:
 
 
 def changed(place: str, before: Any, after: Any) -> Iterator[tuple[str, str]]:
-    """The smallest places where two plain values differ, each with what happened there."""
+    """Yield the smallest places where two plain values differ, each with what happened there."""
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
@@ -98,7 +98,7 @@ def changed(place: str, before: Any, after: Any) -> Iterator[tuple[str, str]]:
 
 
 def changed_list(place: str, before: list[Any], after: list[Any]) -> Iterator[tuple[str, str]]:
-    """Lists that grew, lost some elements, or changed in place."""
+    """Yield changes of a list that grew, lost some elements, or changed in place."""
     if len(after) > len(before) and after[: len(before)] == before:
         yield place, f"+ {', '.join(map(short, after[len(before) :]))}"
     elif len(after) < len(before) and all(element in before for element in after):
@@ -112,7 +112,8 @@ def changed_list(place: str, before: list[Any], after: list[Any]) -> Iterator[tu
 
 
 def changes(before: World, after: World, names: Mapping[str, str]) -> tuple[Change, ...]:
-    """What a step changed in actors and in what is late; links are told as moves of messages."""
+    """Return what a step changed in actors and in late messages; changes of links are told as moves
+    of messages."""
     places = {place: (names[place], "") for place in names}
     places |= {f.name: (ON_ITS_WAY, f.name) for f in fields(after) if is_late(after, f.name)}
     earlier, later = all_places(before), all_places(after)
@@ -124,25 +125,26 @@ def changes(before: World, after: World, names: Mapping[str, str]) -> tuple[Chan
 
 
 def is_late(world: World, field: str) -> bool:
-    """Messages in no link."""
+    """Whether a field of the world holds messages that are in no link."""
     return type(getattr(world, field)) is tuple
 
 
 def all_places(world: World) -> dict[str, Any]:
-    """Actors, and what is late."""
+    """Return actors and late messages, by place."""
     late = {f.name: getattr(world, f.name) for f in fields(world) if is_late(world, f.name)}
     return {**actors(world), **late}
 
 
 def index_name(hint: Any) -> str:
-    """`producer` for a map by `Annotated[int, Index("producers")]`."""
+    """Return `producer` for a map by `Annotated[int, Index("producers")]`."""
     (index,) = typing.get_args(hint)[0].__metadata__
     size: str = index.size
     return size.removesuffix("s")
 
 
 def lane_names(model: Model, world: World) -> dict[str, str]:
-    """Who acts, by place: `producer 0` for `clients[0]`, `coordinator` for the only one."""
+    """Return the names of actors by place: `producer 0` for `clients[0]`, `coordinator` for the
+    only one."""
     hints = typing.get_type_hints(type(world), vars(model.world), include_extras=True)
     names: dict[str, str] = {}
     for f in fields(world):
@@ -156,7 +158,7 @@ def lane_names(model: Model, world: World) -> dict[str, str]:
 
 
 def actor_types(model: Model) -> set[Any]:
-    """The types that rules of actors move."""
+    """Return the types of the actors that rules change."""
     return {
         next(itertools.islice(typing.get_type_hints(rule).values(), 1, None))
         for rule in model.actor_rules.values()
@@ -166,7 +168,7 @@ def actor_types(model: Model) -> set[Any]:
 def partition_logs(
     model: Model, k: Any, world: World, names: Mapping[str, str]
 ) -> Iterator[PartitionLog]:
-    """The logs of a world: leaders have them."""
+    """Yield the logs of a world, which leaders have."""
     last_stable_offset = getattr(model.modules.get("leader"), "last_stable_offset", None)
     for place, leader in actors(world).items():
         if not isinstance(getattr(leader, "log", None), tuple):
@@ -184,24 +186,25 @@ def partition_logs(
 
 
 def first_sentence(model: Model, rule: str) -> str:
-    """What a rule says of itself."""
+    """Return the first paragraph of a rule's docstring."""
     return inspect.cleandoc(model.rules[rule].__doc__ or rule).partition("\n\n")[0]
 
 
 def sentence(model: Model, step: TraceStep, world: World, lanes: Collection[str]) -> str:
-    """What happened, where no messages are followed with the choices that name no actor."""
+    """Return what happened, followed by the choices that name no actor if no messages are
+    followed."""
     doc = first_sentence(model, step.rule)
     others = [f"{name}={n}" for name, n in step.choice if f"{name} {n}" not in lanes]
     return doc if hasattr(world, "links") or not others else f"{doc} ({', '.join(others)})"
 
 
 def named_by(step: TraceStep) -> set[str]:
-    """The actors that a step's choice names."""
+    """Return the actors that a step's choice names."""
     return {f"{name} {value}" for name, value in step.choice}
 
 
 def touched(step: TraceStep, lanes: Sequence[str], changed_now: Sequence[Change]) -> Iterator[str]:
-    """The actors that a step's choice names, and those without a number that it changed."""
+    """Yield the actors that a step's choice names, and those without a number that it changed."""
     named = named_by(step)
     moved = {change.actor for change in changed_now}
     alone = {lane for lane in lanes if " " not in lane}
@@ -215,8 +218,8 @@ def tell(
     worlds: Sequence[World],
     stepper: Stepper | None = None,
 ) -> Story:
-    """The story of a trace that was replayed to `worlds` (the first one included); `stepper` made
-    them where that is not the one of the trace's header."""
+    """Return the story of a trace that was replayed to `worlds` (the first one included); `stepper`
+    made them, if not the one of the trace's header."""
     if stepper is None:
         stepper = Stepper(model, configuration_of(model, header.scope, header.variant))
     names = lane_names(model, worlds[0])

@@ -1,4 +1,4 @@
 """The verbs that check the model, one module each: `add_arguments(parser)` and `execute(options)`.
 
-`execute` opens the verb's `Output`, does the work, says the answer and finishes with the report.
+`execute` opens the verb's `Output`, does the work, prints the answer and finishes with the report.
 """

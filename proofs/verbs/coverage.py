@@ -24,7 +24,7 @@ from proofs.verbs.output import ExplorationDisplay, Output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The verb's options."""
+    """Add the verb's options."""
     parser.add_argument(
         "scopes", nargs="*", metavar="SCOPE", help="these only (default: all small)"
     )
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Survey, say, write: holds if every point is met or explained. Raises ValueError."""
+    """Survey, print and write: holds if every point is met or explained. Raises ValueError."""
     patches = patches_of(arguments)
     with Output(arguments, "scopes", "engine", "compare", patches=rows_of(patches)) as output:
         if arguments.compare is not None:
@@ -57,7 +57,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def compared(arguments: argparse.Namespace, patches: tuple[Patch, ...]) -> dict[str, Any]:
-    """What is lost with patches, or new, in each scope; violated if anything is."""
+    """Return what patches lose or add in each scope; violated if there is anything."""
     strays = {
         scope: stray(scope, arguments.compare, engine_for(scope, arguments.engine), patches)
         for scope in arguments.scopes or default_scopes(patches)
@@ -68,13 +68,13 @@ def compared(arguments: argparse.Namespace, patches: tuple[Patch, ...]) -> dict[
 
 
 def default_scopes(patches: Sequence[Patch]) -> list[str]:
-    """The scopes that are looked at if none is named: of the compositions that patches change.
+    """Return the scopes to survey if none is named: those of the compositions that patches change.
 
     Raises PatchError.
     """
     changed = [name for name in COMPOSITIONS if _fits(name, patches)]
     if not changed:
-        patches_by_composition(patches)  # which says why
+        patches_by_composition(patches)  # raises the error that says why
     return [scope for scope in small_scopes() if not patches or composition_of(scope) in changed]
 
 
@@ -89,7 +89,7 @@ def _fits(composition: str, patches: Sequence[Patch]) -> bool:
 
 
 def lines(found: Coverage, surveys: Sequence[Survey], sure: Mapping[str, str]) -> Iterator[str]:
-    """The whole answer: the matrices of pairs, then what is not met, then the counts."""
+    """Yield the whole answer: the matrices of pairs, then what is not met, then the counts."""
     yield "pairs: steps of a shortest run in which both happen, in the smallest scope that has one"
     for survey in surveys:
         yield from matrix(survey)
@@ -113,12 +113,12 @@ def lines(found: Coverage, surveys: Sequence[Survey], sure: Mapping[str, str]) -
 
 
 def format_point(point: Point) -> str:
-    """A point: its name, and what is decided there."""
+    """Return a point's name, with the decision at that place."""
     return f"{point.name}, line {point.line}: {point.condition}" if point.line else point.name
 
 
 def matrix(survey: Survey) -> Iterator[str]:
-    """For each pair the steps of its run, and a letter for the scope that it is in."""
+    """Yield for each pair the steps of its run, and a letter for the scope of the run."""
     names = list(dict.fromkeys(event.name for event in survey.events))
     scopes = list(dict.fromkeys(seen.look.scope for seen in survey.pairs.values()))
     letters = {scope: chr(ord("a") + number) for number, scope in enumerate(scopes)}
@@ -131,7 +131,7 @@ def matrix(survey: Survey) -> Iterator[str]:
 
 
 def cell(seen: FirstWitness | None, letters: dict[str, str]) -> str:
-    """One pair in the matrix."""
+    """Return the cell of one pair in the matrix."""
     return "-" if seen is None else f"{len(seen.way.steps)}{letters[seen.look.scope]}"
 
 
@@ -139,12 +139,12 @@ def cell(seen: FirstWitness | None, letters: dict[str, str]) -> str:
 
 
 def trace_file(name: str) -> str:
-    """The trace file of a point or of a pair, below --out."""
+    """Return the trace file of a point or of a pair, below --out."""
     return f"traces/{file_name(name)}.jsonl"
 
 
 def write_traces(survey: Survey, output: Output, patches: Sequence[Patch]) -> None:
-    """Every shortest way as a trace, replayed on the source; only with --out."""
+    """Write every shortest path as a trace, replayed on the source; only with --out."""
     if output.path is None:
         return
     rows = tuple((patch.function, patch.before, patch.after) for patch in patches)
@@ -158,7 +158,7 @@ def write_traces(survey: Survey, output: Output, patches: Sequence[Patch]) -> No
 def coverage_json(
     found: Coverage, surveys: Sequence[Survey], sure: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The report."""
+    """Return the report."""
     return {
         "settings": [
             {"scope": look.scope, "variant": look.variant, "distinct": states}
@@ -173,7 +173,8 @@ def coverage_json(
 
 
 def kind_json(kind: Covered, sure: Mapping[str, str]) -> dict[str, Any]:
-    """One kind of points. A way that ends in an event that is only tried names that too."""
+    """Return one kind of points. A path that ends in an event which is only tried also names that
+    event."""
     return {
         "covered": len(kind.met),
         "total": kind.total,
@@ -190,7 +191,7 @@ def kind_json(kind: Covered, sure: Mapping[str, str]) -> dict[str, Any]:
 
 
 def witness_json(name: str, seen: FirstWitness) -> dict[str, Any]:
-    """Where something is met first."""
+    """Return where a point or pair is met first."""
     tried = seen.way.tried
     return {
         "scope": seen.look.scope,

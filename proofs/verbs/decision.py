@@ -1,8 +1,8 @@
 """The answer of `guarantees` in sentences, for people who must decide.
 
-What is promised, and by which evidence; what is not: what happens, how, how likely it is, and what
-cures it. Risks are named from their registry, so that all guarantees which one risk breaks are one
-paragraph.
+The answer says what is promised, and by which evidence; and what is not: what happens, how, how
+likely it is, and what cures it. Risks are named from their registry, so that one paragraph covers
+all guarantees which one risk breaks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INDENT = " " * 2
 
 @dataclass(frozen=True, slots=True)
 class GuaranteeAnswer:
-    """The answer about one guarantee. `holds` is None where exploration was not complete."""
+    """The answer about one guarantee. `holds` is None if exploration was not complete."""
 
     name: str
     says: str
@@ -44,7 +44,7 @@ def decision(
     *,
     verbose: bool,
 ) -> Iterator[str]:
-    """The lines of the answer; `verbose`: with the steps of each trace."""
+    """Yield the lines of the answer; `verbose` adds the steps of each trace."""
     others = other_risks(answers, deployment)
     yield from promised(answers, others)
     yield from contradictions(answers)
@@ -56,19 +56,19 @@ def decision(
 
 
 def wrapped(head: str, text: str, indent: str = INDENT) -> Iterator[str]:
-    """A paragraph that begins with `head`, and hangs below its first word."""
+    """Yield a paragraph that begins with `head`, and is indented below its first word."""
     hanging = indent + " " * len(head)
     yield from textwrap.wrap(
         text, WIDTH, initial_indent=indent + head, subsequent_indent=hanging, break_on_hyphens=False
     )
 
 
-# What is promised
+# Promises
 
 
 def promised(answers: Sequence[GuaranteeAnswer], others: Sequence[Risk]) -> Iterator[str]:
-    """What is guaranteed and holds, the theorems first. `others` are risks of the release that
-    break it in troubles that these scopes do not have."""
+    """Yield what is guaranteed and holds, the theorems first. `others` are risks of the release
+    that break it in troubles that these scopes do not have."""
     kept = [a for a in answers if a.guaranteed and a.holds]
     proved = [a for a in kept if a.theorems]
     if proved:
@@ -87,32 +87,32 @@ def promised(answers: Sequence[GuaranteeAnswer], others: Sequence[Risk]) -> Iter
 
 
 def exceptions(found: GuaranteeAnswer, others: Sequence[Risk]) -> str:
-    """Where a guarantee is broken all the same, without any setting that asks for it: the risks,
-    which are told below."""
+    """Return the risks that break a guarantee all the same, without any setting that asks for it.
+    They are described later in the answer."""
     names = ", ".join(r.name for r in others if found.name in r.breaks and not r.by_setting)
     return f" EXCEPT in the trouble {names}, told below." if names else ""
 
 
 def format_scopes(scopes: Sequence[ScopeReport]) -> str:
-    """Scopes with their sizes."""
+    """Return scopes with their sizes."""
     return ", ".join(f"{r.scope} ({r.counts.distinct:,} states)" for r in scopes)
 
 
 def contradictions(answers: Sequence[GuaranteeAnswer]) -> Iterator[str]:
-    """What is promised and broken: a defect of the model, or of the promise."""
+    """Yield what is promised and broken: a defect of the model, or of the promise."""
     for found in answers:
         if found.broken is not None and found.guaranteed:
             yield f"PROMISED AND BROKEN: {found.name}: {found.says}"
             yield from steps_of(found.broken, verbose=True)
 
 
-# What is not
+# Non-guarantees
 
 
 def not_promised(
     answers: Sequence[GuaranteeAnswer], deployment: Deployment, *, verbose: bool
 ) -> Iterator[str]:
-    """What is broken, a paragraph for each risk."""
+    """Yield what is broken, in a paragraph for each risk."""
     broken = [a for a in answers if a.broken is not None and not a.guaranteed]
     if not broken:
         return
@@ -131,20 +131,20 @@ def not_promised(
 
 
 def known_risks(deployment: Deployment) -> tuple[Risk, ...]:
-    """The risks that the deployment's variant has, and its settings do not cure."""
+    """Return the risks that the deployment's variant has, and its settings do not cure."""
     known = risks_of(deployment.composition, deployment.variant)
     return tuple(risk for risk in known if deployment.settings().isdisjoint(risk.cures))
 
 
 def risk_for(found: Finding, deployment: Deployment) -> Risk | None:
-    """The risk that a trace shows; None if the registry has none."""
+    """Return the risk that a trace shows; None if the registry has none."""
     rules = {step.rule for step in found.trace.steps}
     known = known_risks(deployment)
     return next((r for r in known if r.explains(found.property, rules)), None)
 
 
 def describe_risk(risk: Risk) -> Iterator[str]:
-    """One risk: what happens, how, how likely, and what cures it."""
+    """Yield one risk: what happens, how, how likely, and what cures it."""
     inner = INDENT * 2
     yield from wrapped("happens   ", risk.happens, inner)
     yield from wrapped("how       ", risk.how, inner)
@@ -156,13 +156,13 @@ def describe_risk(risk: Risk) -> Iterator[str]:
 
 
 def describe_condition(found: GuaranteeAnswer) -> Iterator[str]:
-    """What a guarantee says, and where it would be given."""
+    """Yield the sentence of a guarantee, and the condition under which it would be given."""
     yield from wrapped("otherwise ", found.says, INDENT * 2)
     yield from wrapped("promised  ", f"only where: {found.guaranteed_if}", INDENT * 2)
 
 
 def steps_of(found: Finding, *, verbose: bool) -> Iterator[str]:
-    """Where a trace breaks a guarantee, and how soon; `verbose`: step by step."""
+    """Yield where a trace breaks a guarantee, and how soon; `verbose` adds each step."""
     inner = INDENT * 2
     yield (
         f"{inner}trace     {found.property}: {found.steps} steps, {found.events} events in"
@@ -174,7 +174,7 @@ def steps_of(found: Finding, *, verbose: bool) -> Iterator[str]:
 
 
 def kept_without_promise(answers: Sequence[GuaranteeAnswer]) -> Iterator[str]:
-    """What nobody promises here, and nothing broke."""
+    """Yield what is not promised here, although nothing broke it."""
     kept = [a.name for a in answers if a.holds and not a.guaranteed]
     if kept:
         head = "Not promised, though nothing broke it in the scopes: "
@@ -184,7 +184,7 @@ def kept_without_promise(answers: Sequence[GuaranteeAnswer]) -> Iterator[str]:
 def nobody_promises(
     believed: Sequence[Finding], deployment: Deployment, *, verbose: bool
 ) -> Iterator[str]:
-    """What users may take for promised, and no Kafka gives."""
+    """Yield what users may take for promised, although no Kafka release promises it."""
     if believed:
         yield "No Kafka promises, whatever one believes:"
     for found in believed:
@@ -195,13 +195,13 @@ def nobody_promises(
 
 
 def other_risks(answers: Sequence[GuaranteeAnswer], deployment: Deployment) -> list[Risk]:
-    """The release's other risks, which nothing in these scopes shows."""
+    """Return the release's other risks, which nothing in these scopes shows."""
     shown = {risk.name for a in answers if a.broken and (risk := risk_for(a.broken, deployment))}
     return [risk for risk in known_risks(deployment) if risk.name not in shown]
 
 
 def in_other_troubles(others: Sequence[Risk]) -> Iterator[str]:
-    """What the release's other risks do."""
+    """Yield the effects of the release's other risks."""
     if others:
         yield "In troubles that were not asked about:"
     for risk in others:
@@ -209,7 +209,7 @@ def in_other_troubles(others: Sequence[Risk]) -> Iterator[str]:
 
 
 def summary(answers: Sequence[GuaranteeAnswer], others: Sequence[Risk]) -> str:
-    """The last line."""
+    """Return the last line."""
     promised = [a for a in answers if a.guaranteed and a.holds]
     excepted = sum(1 for a in promised if exceptions(a, others))
     kept = (f"{excepted} with exceptions among " if excepted else "") + f"{len(promised)} promised"

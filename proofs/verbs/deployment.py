@@ -1,7 +1,7 @@
-"""The deployment that `guarantees` is asked about: a cluster and its clients, in a model's words.
+"""The deployment that `guarantees` is asked about: a cluster and its clients, in a model's terms.
 
-Idempotent and transactional producers share their options as far as they can; each has the scopes
-that fit, notes that come before the answers, and its theorems.
+Idempotent and transactional producers share their options as far as possible. Each kind has its own
+scopes, its notes before the answers, and its theorems.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FAILOVERS: Mapping[str, str] = {
     "clean": "idempotent-failover",
     "unclean": "idempotent-loss/refusals=1/restarts=1",
 }
-"""By what happens to leaders."""
+"""The scope for each kind of failover."""
 
 REST = "deletions=0/crashes=0/late_errors=0/timeouts=0"
 EXPIRIES: Mapping[str, str] = {
@@ -35,14 +35,14 @@ EXPIRIES: Mapping[str, str] = {
     "clean": f"idempotent-replicas/{REST}/losses=0",
     "unclean": f"idempotent-replicas/{REST}",
 }
-"""The same, where leaders forget producers too."""
+"""The scope for each kind of failover, if leaders also forget producers."""
 
 MORE_THAN_REMEMBERED = "idempotent-six-in-flight"
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment(ABC):
-    """The configurations in question; `release` is one that is modelled."""
+    """The configurations in question; `release` is a modelled one."""
 
     release: str
     level: int
@@ -71,18 +71,18 @@ class Deployment(ABC):
 
     @abstractmethod
     def notes(self) -> Iterator[str]:
-        """Notes that come before the answers."""
+        """Yield notes that come before the answers."""
 
     @abstractmethod
     def limits(self, k: Any) -> str:
-        """How much of the world a scope has."""
+        """Return the bounds and budgets of a scope."""
 
     def names(self) -> tuple[str, ...]:
-        """The guarantees that say something of such a producer, in the model's order."""
+        """Return the guarantees about such a producer, in the model's order."""
         return tuple(p.name for p in self.guarantees() if self.has_subject_of(p))
 
     def guarantees(self) -> tuple[Guarantee[Any, Any], ...]:
-        """All guarantees of the composition."""
+        """Return all guarantees of the composition."""
         found: tuple[Guarantee[Any, Any], ...] = load_model(self.composition).guarantees.GUARANTEES
         return found
 
@@ -98,7 +98,7 @@ class Deployment(ABC):
         return True
 
     def settings(self) -> frozenset[str]:
-        """The settings of clients that were asked about, as Kafka spells them."""
+        """Return the settings of clients in question, as Kafka spells them."""
         return frozenset()
 
 
@@ -111,12 +111,12 @@ class IdempotentDeployment(Deployment):
 
     @property
     def composition(self) -> str:
-        """The model itself."""
+        """The composition of idempotent producers."""
         return "idempotent"
 
     @property
     def is_idempotent(self) -> bool:
-        """Without acks=all there is no idempotence."""
+        """Whether the producer is idempotent, which needs acks=all."""
         return ACKS[self.acks] == Acks.ALL
 
     @property
@@ -128,8 +128,8 @@ class IdempotentDeployment(Deployment):
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """With F <= W it does not matter how many are in flight, but one is a case of its own:
-        nothing can be overtaken."""
+        """The scopes that fit. With F <= W the number in flight does not matter, except that one is
+        a special case: no request can overtake another."""
         fitting = [FAILOVERS[self.failover]]
         if self.expiry:
             fitting.append(EXPIRIES[self.failover])
@@ -148,8 +148,8 @@ class IdempotentDeployment(Deployment):
         )
 
     def notes(self) -> Iterator[str]:
-        """What the client of this release makes of the configurations, where idempotence is asked
-        for."""
+        """Yield what the client of this release makes of the configurations, if idempotence is
+        requested."""
         given = Given(
             enable_idempotence=True,
             acks=ACKS[self.acks],
@@ -166,21 +166,22 @@ class IdempotentDeployment(Deployment):
             yield f"every client refuses this with idempotence ({rule.name}): see what would happen"
 
     def settings(self) -> frozenset[str]:
-        """How many requests may be in flight."""
+        """Return the setting of how many requests may be in flight."""
         return frozenset({f"max.in.flight.requests.per.connection={self.in_flight}"})
 
     def limits(self, k: Any) -> str:
-        """How much of the world a scope has."""
+        """Return the bounds and budgets of a scope."""
         return f"in_flight={k.bounds.in_flight}, {spent(k)}, and nothing else happens"
 
     def has_theorems(self) -> bool:
-        """They leave out leaders that forget, or lack what was acknowledged."""
+        """Whether theorems cover the configurations; they exclude leaders that forget producers, or
+        lack acknowledged records."""
         forgets = self.expiry or self.failover == "unclean"
         return self.is_idempotent and self.in_flight <= MAX_BATCHES_TO_REMEMBER and not forgets
 
 
 NOTHING_LATE = "transactions-moves/delays=0/expirations=0/unheard=0"
-"""A coordinator that moves unnoticed, while no message is late."""
+"""A coordinator that moves without clients noticing, while no message is late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,8 @@ class TransactionalDeployment(Deployment):
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """Two transactions over two partitions, offsets of a group, and the troubles asked for."""
+        """The scopes that fit: two transactions over two partitions, offsets of a group, and the
+        requested troubles."""
         late = "" if self.late else "/delays=0"
         fitting = [f"transactions-default{late}", f"transactions-offsets-again{late}"]
         if self.failover == "clean":
@@ -223,7 +225,7 @@ class TransactionalDeployment(Deployment):
         )
 
     def notes(self) -> Iterator[str]:
-        """Where observed breaches are listed, and which verb checks liveness."""
+        """Yield where observed breaches are listed, and which verb checks liveness."""
         yield (
             "`kafka-eos list changes` says what each release does otherwise;"
             " `kafka-eos experiments --guarantees` breaks guarantees on a real broker"
@@ -231,13 +233,13 @@ class TransactionalDeployment(Deployment):
         yield "`liveness` checks what eventually happens; these are guarantees about every state"
 
     def limits(self, k: Any) -> str:
-        """How much of the world a scope has."""
+        """Return the bounds and budgets of a scope."""
         sizes = f"instances={k.bounds.instances}, partitions={k.bounds.partitions}"
         return f"{sizes}, {spent(k)}, and nothing else happens"
 
 
 def spent(k: Any) -> str:
-    """What may happen in a scope, and how often."""
+    """Return which faults may happen in a scope, and how often."""
     happens = ((f.name, getattr(k.budgets, f.name)) for f in fields(k.budgets))
     return ", ".join(f"{name}={count}" for name, count in happens if count)
 
@@ -246,7 +248,7 @@ def spent(k: Any) -> str:
 
 
 def deployment_of(arguments: argparse.Namespace) -> Deployment:
-    """The configurations in the words of a model. Raises UnknownVariant."""
+    """Return the configurations in a model's terms. Raises UnknownVariant."""
     composition = "transactions" if arguments.transactions else "idempotent"
     releases = load_model(composition).variants.RELEASES
     release = release_of(arguments.release, releases)
@@ -272,14 +274,14 @@ def deployment_of(arguments: argparse.Namespace) -> Deployment:
 
 
 def refuse_options(arguments: argparse.Namespace, names: tuple[str, ...], of: str) -> None:
-    """Raises UnknownVariant for options that mean nothing here."""
+    """Raise UnknownVariant for options that have no meaning here."""
     for name in names:
         if getattr(arguments, name) is not None:
             raise UnknownVariant(f"--{name} is about transactions: write {of} too, or leave it out")
 
 
 def level_of(given: int | None, release: str, highest: int) -> int:
-    """The level asked for, or the highest. Raises UnknownVariant."""
+    """Return the requested level, or the highest. Raises UnknownVariant."""
     level = highest if given is None else given
     if level > highest:
         raise UnknownVariant(
@@ -290,7 +292,8 @@ def level_of(given: int | None, release: str, highest: int) -> int:
 
 
 def release_of(text: str, releases: Mapping[str, Any]) -> str:
-    """The release of this name, or of this major and minor. Raises UnknownVariant."""
+    """Return the release of this name, or of this major and minor version. Raises
+    UnknownVariant."""
     found = full_name(text, releases)
     if found not in releases:
         known = ", ".join(releases)
@@ -299,7 +302,7 @@ def release_of(text: str, releases: Mapping[str, Any]) -> str:
 
 
 def full_name(text: str, releases: Iterable[str]) -> str:
-    """The one release with these first numbers (2.8 is 2.8.2), but for those that run otherwise
-    (2.8.2-...); any other text stays as it is."""
+    """Return the one release with these first numbers (2.8 is 2.8.2), ignoring releases with other
+    settings (2.8.2-...); return any other text unchanged."""
     found = [name for name in releases if name.startswith(f"{text}.") and "-" not in name]
     return found[0] if len(found) == 1 else text

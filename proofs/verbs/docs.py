@@ -1,7 +1,7 @@
 """`docs`: a page for each guarantee and non-guarantee, with its evidence.
 
-Evidence takes long to gather, and pages do not take long to write. So evidence is kept in a folder
-of its own, after each exploration: a run that was stopped goes on where it was.
+Gathering evidence takes long, and writing pages does not. Evidence is therefore kept in a separate
+folder, after each exploration, so that a stopped run continues where it was.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ PAGES = Path("build/guarantees")
 
 
 class MissingEvidence(ValueError):
-    """Pages cannot be written from what is kept; the message names the command that gathers."""
+    """Pages cannot be written from the kept evidence; the message names the command that gathers
+    more."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The verb's options."""
+    """Add the verb's options."""
     parser.add_argument(
         "--out", type=Path, default=PAGES, metavar="DIR", help="pages (default: %(default)s)"
     )
@@ -74,14 +75,14 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def model_digest() -> str:
-    """A digest of the model's text, on which all evidence depends."""
+    """Return a digest of the model's text, on which all evidence depends."""
     files = sorted(Path(model.__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def write_pages(evidence: Evidence, folder: Path) -> list[str]:
-    """Write all pages, and the traces that they show; return the pages' names. Generated files that
-    no page needs any more are removed."""
+    """Write all pages, and the traces that they show, and return the pages' names. Generated files
+    that no page needs any more are removed."""
     files = pages(evidence)
     for name, content in files.items():
         write_whole(folder / name, content)
@@ -98,13 +99,13 @@ def write_traces(evidence: Evidence, folder: Path) -> None:
 
 
 def keep(folder: Path, evidence: Evidence) -> None:
-    """Save evidence: traces first, so that none is missing."""
+    """Save evidence: traces first, so that saved evidence never lacks one."""
     write_traces(evidence, folder)
     write_whole(folder / "evidence.json", dumps(evidence))
 
 
 def left_over(folder: Path, evidence: Evidence, files: Iterable[str]) -> list[Path]:
-    """Traces that no page shows, and generated pages that are no longer written."""
+    """Return traces that no page shows, and generated pages that are no longer written."""
     traces = sorted((folder / "traces").glob("*.jsonl"))
     generated = (p for p in sorted(folder.rglob("*.md")) if GENERATED in p.read_text("utf-8"))
     return [

@@ -58,7 +58,8 @@ source c ints tlc: idempotent-tiny idempotent-restart idempotent-expiry idempote
 """
     )
 }
-"""Which engines explore a scope where all are compared; others have the three of COMPARED_ELSE."""
+"""The engines that explore a scope when all are compared; scopes not listed have the three of
+COMPARED_ELSE."""
 
 COMPARED_ELSE = ("source", "c", "ints")
 
@@ -66,13 +67,13 @@ CHECKPOINTS = "checkpoints"
 """The folder of explorations that are not finished."""
 
 AGREED = ("distinct", "transitions", "depth", "levels")
-"""What engines must agree on; None is what an engine cannot tell."""
+"""The counts on which engines must agree; None is a count that an engine does not have."""
 
 
 def add_arguments(
     parser: argparse.ArgumentParser, place: Callable[[str], Path | Remote] = Path
 ) -> None:
-    """The verb's options; `place` reads --out."""
+    """Add the verb's options; `place` reads --out."""
     parser.add_argument("scopes", nargs="*", metavar="SCOPE", help="NAME[/BUDGET=N...]")
     parser.add_argument(
         "--all",
@@ -105,7 +106,7 @@ def add_arguments(
 
 
 def execute(arguments: argparse.Namespace, engines: Mapping[str, EngineFunction] = ENGINES) -> int:
-    """Explore, compare where several engines are asked for, write. Raises ValueError."""
+    """Explore, compare if several engines are requested, and write. Raises ValueError."""
     patches = patches_of(arguments)
     plan = plan_of(arguments, patches)
     names = ("variant", "stop", "ask", "symmetry", "witnesses")
@@ -123,7 +124,7 @@ def execute(arguments: argparse.Namespace, engines: Mapping[str, EngineFunction]
 
 
 def plan_of(arguments: argparse.Namespace, patches: Sequence[Patch] = ()) -> list[tuple[str, str]]:
-    """(scope, engine) in the order of the work. Raises ValueError for a bad name."""
+    """Return (scope, engine) in the order of the work. Raises ValueError for a bad name."""
     everything = arguments.all
     if not everything and not arguments.scopes:
         raise BadUse(
@@ -150,7 +151,7 @@ def plan_of(arguments: argparse.Namespace, patches: Sequence[Patch] = ()) -> lis
 
 
 def check_is_no_addition(scope: str, patches: Sequence[Patch]) -> None:
-    """Raises UnknownScope for a scope that only a patch has."""
+    """Raise UnknownScope for a scope that only a patch defines."""
     name = scope.partition("/")[0]
     entry = re.compile(rf"^{re.escape(name)}: ", re.MULTILINE)
     if name not in scope_names() and any(entry.search(patch.after) for patch in patches):
@@ -161,17 +162,18 @@ def check_is_no_addition(scope: str, patches: Sequence[Patch]) -> None:
 
 
 def every_scope() -> list[str]:
-    """The scopes of --all: those that do not have to be asked for by name."""
+    """Return the scopes of --all: those that need not be requested by name."""
     return [scope for scope in EXPECTED if scope not in BY_NAME_ONLY]
 
 
 def is_missing_tool(error: Exception) -> bool:
-    """TLC needs Java and its jar; without them it is left out of a comparison, and that is said."""
+    """Whether TLC's Java or jar is missing; TLC is then left out of a comparison, with a
+    message."""
     return isinstance(error, MissingTool | FetchFailed)
 
 
 class Work:
-    """The explorations of one command. `run` gathers what `run.json` holds."""
+    """The explorations of one command. `run` collects the content of `run.json`."""
 
     def __init__(
         self,
@@ -191,7 +193,7 @@ class Work:
     def explore_all(
         self, plan: Sequence[tuple[str, str]]
     ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-        """What each exploration found, and which were left out."""
+        """Return what each exploration found, and which explorations were skipped."""
         journal = self.output.journal
         done: list[dict[str, Any]] = []
         skipped: list[dict[str, str]] = []
@@ -219,7 +221,7 @@ class Work:
         return done, skipped
 
     def checkpoint(self, scope: str, engine: str) -> Path | None:
-        """Where one exploration is kept while it runs; nowhere without --out."""
+        """Return the folder of one exploration while it runs; None without --out."""
         if self.output.path is None:
             return None
         return self.output.path / CHECKPOINTS / f"{scope.replace('/', '-')}-{engine}"
@@ -237,7 +239,7 @@ class Work:
         return (scope, "source") in self.plan
 
     def one(self, scope: str, engine: str) -> dict[str, Any]:
-        """Explore one scope by one engine, say and write what is found."""
+        """Explore one scope by one engine, and print and write what is found."""
         with ExplorationDisplay(f"{scope} by {engine}") as progress:
             report = explore_scope(
                 scope,
@@ -278,7 +280,7 @@ class Work:
 
 
 def exploration_json(report: ScopeReport, asked: str) -> dict[str, Any]:
-    """One exploration in the report; `asked` is the engine that the plan names."""
+    """Return one exploration in the report; `asked` is the engine that the plan names."""
     counts = report.counts
     return {
         "scope": report.scope,
@@ -302,7 +304,7 @@ def exploration_json(report: ScopeReport, asked: str) -> dict[str, Any]:
 
 
 def verdict_of(done: Sequence[Mapping[str, Any]], disagreements: Sequence[str]) -> str:
-    """The worst of all."""
+    """Return the worst verdict."""
     if disagreements:
         return "violated"
     return worst(entry["verdict"] for entry in done) if done else "undecided"
@@ -311,7 +313,7 @@ def verdict_of(done: Sequence[Mapping[str, Any]], disagreements: Sequence[str]) 
 def report_of(
     done: Sequence[dict[str, Any]], skipped: Sequence[Any], disagreements: Sequence[str]
 ) -> dict[str, Any]:
-    """The report: all explorations; the keys of a single one stand at the top too."""
+    """Return the report of all explorations; the keys of a single one are also at the top."""
     single = done[0] if len(done) == 1 else {}
     return {
         **single,
@@ -323,7 +325,7 @@ def report_of(
 
 
 def compare(done: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Where two engines differ on one scope that both saw to its end."""
+    """Return the differences between engines on scopes that both explored completely."""
     differences = []
     whole = [entry for entry in done if entry["verdict"] != "undecided"]
     for i, entry in enumerate(whole):
@@ -340,7 +342,7 @@ def compare(done: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def side_by_side(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Where several engines looked at a scope: what each of them counted, in one line a scope."""
+    """Yield the counts of each engine, in one line a scope, if several engines explored it."""
     engines = list(dict.fromkeys(entry["asked"] for entry in done))
     if len(engines) < 2:
         return
@@ -354,14 +356,14 @@ def side_by_side(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def format_counts(entry: Mapping[str, Any] | None) -> str:
-    """One engine's counts of a scope; a scope that it did not see to its end has none."""
+    """Return one engine's counts of a scope, or "-" if it did not explore the scope completely."""
     if entry is None or entry["verdict"] == "undecided":
         return "-"
     return f"{entry['distinct']:,}, {entry['depth']}"
 
 
 def say_report(report: ScopeReport) -> None:
-    """Say what one exploration found."""
+    """Print what one exploration found."""
     counts = report.counts
     transitions = "" if counts.transitions is None else f"{counts.transitions:,} transitions, "
     orbits = "" if counts.orbits is None else f" in {counts.orbits:,} orbits"
@@ -383,8 +385,8 @@ def say_report(report: ScopeReport) -> None:
 
 
 def unpromised_line(report: ScopeReport) -> str:
-    """What a verdict of `holds` leaves out: guarantees that the variant does not give here, and
-    that are broken."""
+    """Return what a verdict of `holds` leaves out: broken guarantees that the variant does not give
+    here."""
     names = [found.property for found in report.violations if not found.guaranteed]
     if report.verdict != "holds" or not names:
         return ""
@@ -392,8 +394,8 @@ def unpromised_line(report: ScopeReport) -> str:
 
 
 def elsewhere_lines(report: ScopeReport) -> Iterator[str]:
-    """Where rules that a variant changes are known to break something that this scope does not
-    show."""
+    """Yield known breaches that this scope does not show, caused by rules that the variant
+    changes."""
     home = composition_of(report.scope)
     own = load_model(home).variants.parse(report.variant.partition("/")[0]).name.split("/")
     changed = {part.partition("=")[0] for part in report.variant.split("/") if part not in own}

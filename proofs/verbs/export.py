@@ -1,4 +1,4 @@
-"""`export SCOPE`: the scope in other languages, with the counts that are expected of it."""
+"""`export SCOPE`: writes the scope in other languages, with its expected counts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from proofs.verbs.options import add_engine, add_output, add_variant
 from proofs.verbs.output import ExplorationDisplay, Output
 
 MAX_GRAPH_STATES = 200_000
-"""A file of more states is of no use to a reader of graphs, and would take gigabytes."""
+"""The largest number of states in a graph's file: a larger file would take gigabytes, and help no
+reader."""
 
 
 class NothingToExport(ValueError):
@@ -38,7 +39,7 @@ class UnknownForm(ValueError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The verb's options."""
+    """Add the verb's options."""
     parser.add_argument("scope", metavar="SCOPE")
     add_variant(parser)
     add_engine(parser)
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Write what is asked for. Raises ValueError for what cannot be."""
+    """Write the requested forms. Raises ValueError for a form that cannot be written."""
     if not (arguments.tla or arguments.smtlib or arguments.graph):
         raise NothingToExport("name what to write: --tla DIR, --smtlib DIR, --graph FILE")
     if arguments.graph and arguments.graph.suffix not in WRITERS:
@@ -116,7 +117,8 @@ def write_forms(arguments: argparse.Namespace, k: Any, distinct: int) -> list[Pa
 
 
 def networkx_graph(machine: Machine, graph: StateGraph) -> Any:
-    """A MultiDiGraph: a node a state, numbered from the first, an edge a transition by label."""
+    """Return a MultiDiGraph with a node for each state, numbered from the initial one, and an edge
+    with a label for each transition."""
     import networkx
 
     made = networkx.MultiDiGraph(scope=machine.name, initial=0)
@@ -128,14 +130,14 @@ def networkx_graph(machine: Machine, graph: StateGraph) -> Any:
 
 
 def write_graphml(machine: Machine, graph: StateGraph, path: Path) -> None:
-    """GraphML, as `networkx.read_graphml` reads it."""
+    """Write GraphML, as `networkx.read_graphml` reads it."""
     import networkx
 
     networkx.write_graphml(networkx_graph(machine, graph), path)
 
 
 def write_json(machine: Machine, graph: StateGraph, path: Path) -> None:
-    """Node-link data, as `networkx.node_link_graph(data, edges="edges")` reads it."""
+    """Write node-link data, as `networkx.node_link_graph(data, edges="edges")` reads it."""
     import networkx
 
     data = networkx.node_link_data(networkx_graph(machine, graph), edges="edges")
@@ -143,4 +145,4 @@ def write_json(machine: Machine, graph: StateGraph, path: Path) -> None:
 
 
 WRITERS = {".graphml": write_graphml, ".json": write_json}
-"""Forms of a graph by the ending of the file's name."""
+"""The writers of graphs, by the ending of the file's name."""

@@ -1,11 +1,12 @@
-"""`guarantees`: which guarantees hold for a release and its configurations, and what says so.
+"""`guarantees`: which guarantees hold for a release and its configurations, and the evidence for
+each.
 
 The answer is in sentences (`decision.py`). There are three kinds of evidence. A *theorem* has no
-bounds. A *scope* was explored to its end: all that can happen in it was seen, and nothing beyond
-it. A *trace* breaks the guarantee; where it is not guaranteed for these configurations, that is no
-fault of the release. The scopes are small and fit the configurations: in each a connection may
-break, replicas may be too few, and the leader may restart. Assumed properties that break there are
-reported too; they are no part of the verdict.
+bounds. A *scope* was explored completely: everything that can happen in it was seen, and nothing
+beyond it. A *trace* breaks the guarantee; if the guarantee is not given for these configurations,
+this is no fault of the release. The scopes are small and fit the configurations: in each a
+connection may break, replicas may be too few, and the leader may restart. Assumed properties that
+break in them are reported too; they are not part of the verdict.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from proofs.verbs.output import ExplorationDisplay, Output, finding_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The verb's options."""
+    """Add the verb's options."""
     releases = ", ".join(RELEASES["idempotent"])
     parser.add_argument("--release", default=NEWEST, metavar="R", help=f"one of {releases}")
     parser.add_argument(
@@ -58,10 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Explore, say, write: 0 if the question is answered, 1 if something that is guaranteed is
-    broken, 3 if a scope was not explored fully.
+    """Explore, print and write. Returns 0 if the question is answered, 1 if a guaranteed property
+    is broken, 3 if a scope was not explored completely.
 
-    Raises UnknownVariant, and what `explore_scope` raises.
+    Raises UnknownVariant, and the errors of `explore_scope`.
     """
     deployment = deployment_of(arguments)
     with Output(arguments, "engine", home=deployment.composition, **asdict(deployment)) as output:
@@ -72,7 +73,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def answer_all(
     deployment: Deployment, arguments: argparse.Namespace, output: Output
 ) -> dict[str, Any]:
-    """Explore what fits, and say what holds; the report's content."""
+    """Explore the scopes that fit, print what holds, and return the report's content."""
     notes = tuple(deployment.notes())
     say(f"{deployment.title}:")
     for note in notes:
@@ -95,7 +96,7 @@ def answer_all(
 
 
 def explore_scopes(deployment: Deployment, arguments: argparse.Namespace) -> Iterator[ScopeReport]:
-    """Each scope, explored to its end."""
+    """Explore each scope completely."""
     for scope in deployment.scopes:
         with ExplorationDisplay(scope) as told:
             yield explore_scope(
@@ -112,7 +113,7 @@ def explore_scopes(deployment: Deployment, arguments: argparse.Namespace) -> Ite
 
 
 def answer(name: str, deployment: Deployment, reports: Sequence[ScopeReport]) -> GuaranteeAnswer:
-    """A guarantee, over all scopes: a trace of any breaks it."""
+    """Return the answer about a guarantee over all scopes: a trace of any scope breaks it."""
     guarantee = subjects.guarantee_of(deployment.composition, name)
     model = load_model(deployment.composition)
     configurations = [
@@ -141,13 +142,13 @@ def answer(name: str, deployment: Deployment, reports: Sequence[ScopeReport]) ->
 
 
 def shortest(name: str, reports: Sequence[ScopeReport]) -> Finding | None:
-    """The shortest trace of any scope that breaks a guarantee or a assumed property."""
+    """Return the shortest trace of any scope that breaks a guarantee or an assumed property."""
     found = [finding for r in reports if (finding := r.found(name)) is not None]
     return min(found, key=lambda finding: finding.events, default=None)
 
 
 def not_guaranteed(deployment: Deployment, reports: Sequence[ScopeReport]) -> Iterator[Finding]:
-    """Assumed properties that the scopes show to be none of the guarantees."""
+    """Yield assumed properties that the scopes show not to be guaranteed."""
     found = (
         shortest(name, reports) for name in subjects.assumed_properties_in(deployment.composition)
     )
@@ -155,7 +156,7 @@ def not_guaranteed(deployment: Deployment, reports: Sequence[ScopeReport]) -> It
 
 
 def theorems_for(name: str, deployment: Deployment) -> dict[str, tuple[str, ...]]:
-    """The theorems that cover the configurations, with what each assumes."""
+    """Return the theorems that cover the configurations, with the assumptions of each."""
     from proofs.prove.run.all_theorems import proves
     from proofs.prove.run.assumptions import ASSUMPTIONS
 
@@ -169,7 +170,8 @@ def theorems_for(name: str, deployment: Deployment) -> dict[str, tuple[str, ...]
 
 
 def verdict_of(answers: Sequence[GuaranteeAnswer]) -> str:
-    """Violated, if something is broken that is guaranteed here: the answer contradicts itself."""
+    """Return the verdict: violated if a guaranteed property is broken, so that the answer
+    contradicts itself."""
     if any(a.holds is False and a.guaranteed for a in answers):
         return "violated"
     return "undecided" if any(a.holds is None for a in answers) else "holds"
@@ -179,7 +181,7 @@ def verdict_of(answers: Sequence[GuaranteeAnswer]) -> str:
 
 
 def assumed_property_json(found: Finding, deployment: Deployment) -> dict[str, Any]:
-    """One assumed property in the report, with what would make it true."""
+    """Return one assumed property in the report, with the condition that would make it true."""
     assumed_property = subjects.guarantee_of(deployment.composition, found.property)
     return {
         "name": found.property,
@@ -190,7 +192,7 @@ def assumed_property_json(found: Finding, deployment: Deployment) -> dict[str, A
 
 
 def answer_json(found: GuaranteeAnswer, deployment: Deployment) -> dict[str, Any]:
-    """One guarantee in the report: its proof, or its trace."""
+    """Return one guarantee in the report: its proof, or its trace."""
     row: dict[str, Any] = {
         "name": found.name,
         "holds": found.holds,

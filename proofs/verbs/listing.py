@@ -45,11 +45,11 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "branches": "points inside of rules, for `witness`",
     }
 )
-"""What there is to list, and what it is."""
+"""The kinds of names, each with a description."""
 
 
 def add_arguments(parser: argparse.ArgumentParser, kinds: Iterable[str] = KINDS) -> None:
-    """The verb's options."""
+    """Add the verb's options."""
     parser.add_argument(
         "kind", nargs="?", metavar="KIND", help=f"{', '.join(kinds)}; without, how many of each"
     )
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser, kinds: Iterable[str] = KINDS)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the names of a kind, or how many each kind has. Raises BadUse."""
+    """Print the names of a kind, or how many names each kind has. Raises BadUse."""
     if arguments.kind is not None:
         one_of("KIND", arguments.kind, KINDS)
     return print_kinds(arguments, listing(), KINDS)
@@ -66,7 +66,8 @@ def execute(arguments: argparse.Namespace) -> int:
 def print_kinds(
     arguments: argparse.Namespace, content: Kinds, descriptions: Mapping[str, str]
 ) -> int:
-    """Print the names of one kind; without one, the kinds, and how many names each has. 0."""
+    """Print the names of one kind or, without one, the kinds with how many names each has. Returns
+    0."""
     kind = arguments.kind
     if kind is not None:
         content = {kind: content[kind]}
@@ -96,12 +97,12 @@ def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def written(value: object) -> str:
-    """A cell."""
+    """Return a cell."""
     return "-" if value is None else str(value)
 
 
 def listing() -> Kinds:
-    """All names, by kind."""
+    """Return all names, by kind."""
     models = tuple(map(load_model, COMPOSITIONS))
     return {
         "scopes": [row for each in models for row in scopes(each)],
@@ -132,30 +133,30 @@ def listing() -> Kinds:
 
 
 def first_line(thing: Any) -> str:
-    """The first line of a docstring."""
+    """Return the first line of a docstring."""
     return (thing.__doc__ or "").strip().partition("\n")[0]
 
 
 def named(sentence: Any) -> dict[str, str]:
-    """A guarantee, a assumed property or a witness."""
+    """Return the row of a guarantee, an assumed property or a witness."""
     return {"name": sentence.name, "says": first_line(sentence.check)}
 
 
 def rules(model: Model) -> Iterator[dict[str, str]]:
-    """The rules of a world."""
+    """Yield the rules of a world."""
     for name, rule in model.rules.items():
         yield {"name": name, "says": first_line(rule)}
 
 
 def scopes(model: Any) -> Iterator[dict[str, Any]]:
-    """Scopes with their counts under the default variant."""
+    """Yield scopes with their counts under the default variant."""
     for name, scope in model.scopes.SCOPES.items():
         counts = asdict(EXPECTED[name]) if name in EXPECTED else NOT_COUNTED
         yield {"name": name, **counts, "why": scope.why}
 
 
 def variants(model: Model) -> Iterator[dict[str, str]]:
-    """Releases, other names, and the rules that can be set by hand, each with its folder."""
+    """Yield releases, other names, and the rules that can be set by hand, each with its folder."""
     composition = model.files["world"].removesuffix("/world.py")
     for variant in model.variants.RELEASES.values():
         yield {"name": variant.name, "of": composition, "means": "a release"}
@@ -167,26 +168,26 @@ def variants(model: Model) -> Iterator[dict[str, str]]:
 
 
 def changes(name: str) -> Iterator[dict[str, str]]:
-    """What releases did otherwise than the newest, with where it is known from."""
+    """Yield what releases did otherwise than the newest, with the source of this knowledge."""
     for change in CHANGES[name]:
         told = {"rule": f"{change.rule}={change.value}", "of": name, "until": change.until}
         yield {**told, "reference": change.reference, "observed": change.observed or "-"}
 
 
 def risk_row(risk: Risk) -> dict[str, str]:
-    """What is not promised, with the releases that have it."""
+    """Return the row of a risk, with the releases that have it."""
     return {"name": risk.name, "releases": ", ".join(risk.releases()) or "-", "says": risk.happens}
 
 
 def error_codes(models: Sequence[Model]) -> Iterator[dict[str, Any]]:
-    """Kafka's codes that some model answers, each once, in their order."""
+    """Yield Kafka's codes that some model answers, each once, in their order."""
     codes = {int(e): e.name for each in models for e in errors_of(each)}
     for code, name in sorted(codes.items()):
         yield {"name": name, "code": code}
 
 
 def theorems() -> Iterator[dict[str, str]]:
-    """What `prove` proves; nothing where the solvers are not installed."""
+    """Yield the theorems that `prove` proves; nothing if the solvers are not installed."""
     try:
         from proofs.prove.run.all_theorems import THEOREMS, part_of
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""`liveness [SCOPE]`: what eventually happens, and a fair lasso where it does not."""
+"""`liveness [SCOPE]`: what eventually happens, and a fair lasso for each property that fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from proofs.verbs.output import (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The verb's options."""
+    """Add the verb's options."""
     parser.add_argument(
         "scope", nargs="?", metavar="SCOPE", help="an unbounded one (none: all names)"
     )
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Check, say, write; without a scope print the names. Raises ValueError."""
+    """Check, print and write; without a scope print the names. Raises ValueError."""
     if arguments.scope is None:
         for line in listing():
             say(line)
@@ -65,7 +65,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def listing() -> Iterator[str]:
-    """Scopes, properties and assumptions, each kind under its heading."""
+    """Yield scopes, properties and assumptions, each kind under its heading."""
     for title, table in tables():
         yield f"scopes{title}:"
         for scope in table.SCOPES.values():
@@ -79,7 +79,7 @@ def listing() -> Iterator[str]:
 
 
 def tables() -> Iterator[tuple[str, Any]]:
-    """The liveness module of each composition, with the name of the composition."""
+    """Yield the liveness module of each composition, with the name of the composition."""
     for name in COMPOSITIONS:
         table = load_model(name).modules.get("liveness")
         if table is not None:
@@ -87,7 +87,7 @@ def tables() -> Iterator[tuple[str, Any]]:
 
 
 def lines(report: LiveReport) -> Iterator[str]:
-    """The whole answer: each property, with its lasso below it."""
+    """Yield the whole answer: each property, with its lasso below it."""
     for outcome in report.outcomes:
         yield f"{outcome.name}: {answer(outcome)}"
         if outcome.lasso is not None:
@@ -103,7 +103,7 @@ def lines(report: LiveReport) -> Iterator[str]:
 
 
 def answer(outcome: PropertyOutcome) -> str:
-    """What became of a property, in a line."""
+    """Return the outcome of a property in a line."""
     under = f"under {', '.join(outcome.fairness)}" if outcome.fairness else "under nothing"
     if not outcome.exercised:
         return "vacuous, there is nothing to wait for in this scope"
@@ -114,7 +114,7 @@ def answer(outcome: PropertyOutcome) -> str:
 
 
 def shape(lasso: Lasso) -> str:
-    """How long a lasso is."""
+    """Return the length of a lasso in words."""
     loop = len(lasso.trace.steps) - lasso.stem
     after = f"after {lasso.stem} steps"
     return f"{after} {loop} more for ever" if loop else f"{after} nothing more happens"
@@ -124,7 +124,7 @@ def shape(lasso: Lasso) -> str:
 
 
 def report_json(report: LiveReport) -> dict[str, Any]:
-    """The report's content."""
+    """Return the report's content."""
     says = model_for(report.scope).liveness.ASSUMPTIONS
     used = dict.fromkeys(name for o in report.outcomes for name in o.fairness)
     return {
@@ -142,7 +142,8 @@ def report_json(report: LiveReport) -> dict[str, Any]:
 
 
 def property_json(outcome: PropertyOutcome) -> dict[str, Any]:
-    """One property; `loop` counts the steps that go on for ever, the last ones of the trace."""
+    """Return one property; `loop` counts the steps that repeat for ever, the last ones of the
+    trace."""
     lasso = outcome.lasso
     return {
         "name": outcome.name,

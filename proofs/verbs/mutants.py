@@ -18,7 +18,7 @@ from proofs.verbs.output import Output, trace_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The verb's options."""
+    """Add the verb's options."""
     parser.add_argument("--only", metavar="NAME", help="this mutant only")
     parser.add_argument(
         "--systematic",
@@ -65,7 +65,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def row_of(mutant: ModelMutant, arguments: argparse.Namespace, output: Output) -> dict[str, Any]:
-    """One mutant in the report: checked now, or by the same command before."""
+    """Return one mutant in the report: checked now, or by the same command before."""
     if mutant.name not in output.journal:
         result = check(mutant, engine=arguments.engine, workers=arguments.workers)
         if result.finding:
@@ -78,12 +78,12 @@ def row_of(mutant: ModelMutant, arguments: argparse.Namespace, output: Output) -
 
 
 def has_passed(row: Mapping[str, Any]) -> bool:
-    """Found in few events, and not found in the twin."""
+    """Whether the mutant was found in few events, and its twin is clean."""
     return bool(row["found"] and row["events"] <= MAX_EVENTS and row["twin_clean"])
 
 
 def mutant_json(result: Checked) -> dict[str, Any]:
-    """One mutant in the report."""
+    """Return one mutant in the report."""
     mutant, found = result.mutant, result.finding
     return {
         "name": mutant.name,
@@ -102,7 +102,7 @@ def mutant_json(result: Checked) -> dict[str, Any]:
 
 
 def format_row(row: Mapping[str, Any]) -> str:
-    """One mutant for the reader."""
+    """Return one mutant for the reader."""
     if not row["found"]:
         shown = f"NOT FOUND: {row['property']} holds in {row['scope']}"
     else:

@@ -1,4 +1,4 @@
-"""Options that several verbs have, and what they are read to."""
+"""Options that several verbs share, and the functions that read them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proofs.run.directory import Remote
 
 
 def parse_positive(text: str) -> int:
-    """A number from 1."""
+    """Parse a number from 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
     return int(text)
@@ -24,7 +24,7 @@ def parse_positive(text: str) -> int:
 def add_output(
     parser: argparse.ArgumentParser, place: Callable[[str], Path | Remote] = Path
 ) -> None:
-    """--json and --out, which `place` reads."""
+    """Add --json and --out, which `place` reads."""
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report with its times")
     parser.add_argument(
         "--out",
@@ -35,7 +35,7 @@ def add_output(
 
 
 def add_variant(parser: argparse.ArgumentParser) -> None:
-    """--variant."""
+    """Add --variant."""
     parser.add_argument(
         "--variant",
         default=DEFAULT_VARIANT,
@@ -45,7 +45,7 @@ def add_variant(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_engines(text: str) -> tuple[str, ...]:
-    """Names of engines, with commas between them."""
+    """Parse names of engines, with commas between them."""
     names = tuple(dict.fromkeys(text.split(",")))
     for name in names:
         if name not in ENGINES:
@@ -55,21 +55,21 @@ def parse_engines(text: str) -> tuple[str, ...]:
 
 
 def add_engine(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    """--engine and --workers."""
+    """Add --engine and --workers."""
     told = f"one of {', '.join(ENGINES)} (default: {default or 'by the size of the scope'})"
     parser.add_argument("--engine", choices=ENGINES, default=default, metavar="E", help=told)
     add_workers(parser)
 
 
 def add_engines(parser: argparse.ArgumentParser) -> None:
-    """--engine for one or several; and --workers."""
+    """Add --engine for one or several engines, and --workers."""
     told = "some of c, ints, source, tlc, to be compared (default: one, by the scope's size)"
     parser.add_argument("--engine", type=parse_engines, metavar="E[,E...]", help=told)
     add_workers(parser)
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
-    """--workers."""
+    """Add --workers."""
     parser.add_argument(
         "--workers",
         type=parse_positive,
@@ -80,7 +80,7 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 
 
 def add_patch(parser: argparse._ActionsContainer) -> None:
-    """--patch."""
+    """Add --patch."""
     parser.add_argument(
         "--patch",
         type=Path,
@@ -90,10 +90,10 @@ def add_patch(parser: argparse._ActionsContainer) -> None:
 
 
 def patches_of(arguments: argparse.Namespace) -> tuple[Patch, ...]:
-    """The patches that were asked for. Raises PatchError."""
+    """Return the patches that were requested. Raises PatchError."""
     return read_patches(arguments.patch) if arguments.patch else ()
 
 
 def rows_of(patches: Sequence[Patch]) -> list[list[str]]:
-    """Patches in a report."""
+    """Return patches as rows of a report."""
     return [[patch.function, patch.before, patch.after] for patch in patches]

@@ -1,4 +1,4 @@
-"""What the verbs that check the model write: a report that carries its arguments, and traces."""
+"""The output of the verbs that check the model: a report that carries its arguments, and traces."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ PACKAGES = ("model", "proofs")
 class Output(RunDirectory):
     """A verb's run directory; its report names its arguments.
 
-    `names` are the options that the report depends on, `more` what is read from others; `code` and
-    `made` are as in `RunDirectory`, whose code is that of PACKAGES by default.
+    `names` are the options that the report depends on; `more` are values derived from other
+    options; `code` and `made` are as in `RunDirectory`, whose code is that of PACKAGES by default.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class Output(RunDirectory):
         self._begun = time.perf_counter()
 
     def finish(self, content: Mapping[str, Any], **run: Any) -> int:
-        """Write all that was asked for; the exit code of the verdict."""
+        """Write everything that was requested, and return the exit code of the verdict."""
         report = {"schema_version": SCHEMA_VERSION, "arguments": self.asked, **content}
         took = {"seconds": round(time.perf_counter() - self._begun, 3), **run}
         self.write(report, took, self._file)
         return EXIT_CODES[content["verdict"]]
 
     def pictures(self, model: Model, name: str, trace: Trace) -> None:
-        """A trace as `traces/NAME.jsonl`, .txt, .mmd and .html."""
+        """Write a trace as `traces/NAME.jsonl`, .txt, .mmd and .html."""
         if self.path is not None:
             self.story(name, trace, tell(model, trace.header, trace.steps, replay(trace, model)))
 
@@ -76,12 +76,12 @@ class Output(RunDirectory):
 
 
 def trace_json(trace: Trace) -> list[Any]:
-    """A trace in a report: its lines, the header first."""
+    """Return a trace in a report: its lines, the header first."""
     return [json.loads(line) for line in dumps(trace).splitlines()]
 
 
 def finding_json(found: Finding) -> dict[str, Any]:
-    """A broken property in a report."""
+    """Return a broken property in a report."""
     return {
         "property": found.property,
         "guaranteed": found.guaranteed,
@@ -91,12 +91,12 @@ def finding_json(found: Finding) -> dict[str, Any]:
     }
 
 
-# Always with sometimes
+# Claims of a scope
 
 
 def sometimes_json(claims: Sometimes) -> dict[str, Any]:
-    """A scope's claims in a report: what is lost, with how it was reached before where that is
-    known, and what was not expected, with the scope's reason."""
+    """Return a scope's claims in a report: what is lost, with a trace to it without patches if one
+    is known, and what was not expected, with the scope's reason."""
     before = {name: trace_json(trace) for name, trace in claims.before.items()}
     return {
         "lost": {name: before.get(name) for name in claims.lost},
@@ -106,7 +106,7 @@ def sometimes_json(claims: Sometimes) -> dict[str, Any]:
 
 
 def sometimes_lines(claims: Sometimes) -> Iterator[str]:
-    """What should have happened and did not, and the other way round."""
+    """Yield what should have happened and did not, and what should not have happened and did."""
     if not claims.is_enforced:
         if claims.lost:
             yield f"never happens here: {', '.join(claims.lost)}"
@@ -130,7 +130,7 @@ def sometimes_lines(claims: Sometimes) -> Iterator[str]:
 
 
 def progress_text(name: str, now: SearchProgress) -> str:
-    """One line: level, states, rate."""
+    """Return one line: level, states, rate."""
     rate = now.distinct / now.seconds if now.seconds > 0 else 0.0
     if now.is_restoring:
         left = f"{now.done:,} of {now.frontier:,} states of the earlier run"
@@ -143,7 +143,7 @@ def progress_text(name: str, now: SearchProgress) -> str:
 
 
 class ExplorationDisplay(Display):
-    """Progress of one exploration."""
+    """Shows the progress of one exploration."""
 
     def __init__(
         self, name: str, stream: TextIO | None = None, clock: Clock = time.monotonic
@@ -152,5 +152,5 @@ class ExplorationDisplay(Display):
         self._name = name
 
     def __call__(self, now: SearchProgress) -> None:
-        """How far it is."""
+        """Show the progress."""
         self.show(lambda: progress_text(self._name, now))

@@ -1,7 +1,7 @@
-"""`patch`: a patch file from a diff of the model, for every verb with `--patch`.
+"""`patch`: makes a patch file from a diff of the model, for every verb with `--patch`.
 
-The file is a JSON list of `[file, before, after]`, a hunk each: lines in a row of a file of the
-model, and what stands there instead. `docs/reference/patches.md` describes all forms.
+The file is a JSON list of `[file, before, after]`, one for each hunk: consecutive lines of a file
+of the model, and the lines that replace them. `docs/reference/patches.md` describes all forms.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STANDARD_INPUT = "-"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The verb's options."""
+    """Add the verb's options."""
     parser.add_argument(
         "diff",
         nargs="?",
@@ -58,7 +58,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def read_diff(name: str | None) -> str:
-    """The text of a diff. Raises BadUse, OSError."""
+    """Return the text of a diff. Raises BadUse, OSError."""
     if name == STANDARD_INPUT:
         return sys.stdin.read()
     if name is not None:
@@ -72,7 +72,7 @@ def read_diff(name: str | None) -> str:
 
 
 def is_applied(patches: Sequence[Patch]) -> bool:
-    """Whether the model's text is what the patches make of it. Raises PatchError."""
+    """Whether the model's text already has the patches applied. Raises PatchError."""
     texts = {patch.function: file_text(patch.function) for patch in patches}
     return all(
         fits(Patch(p.function, p.after, p.before), texts[p.function])
@@ -82,12 +82,12 @@ def is_applied(patches: Sequence[Patch]) -> bool:
 
 
 def file_text(name: str) -> str:
-    """A file of the model."""
+    """Return the text of a file of the model."""
     return (model_folder().parent / name).read_text(encoding="utf-8")
 
 
 def fits(patch: Patch, text: str) -> bool:
-    """Whether the lines to replace are found once."""
+    """Whether the lines to replace are found exactly once."""
     try:
         apply_to_text(patch, text)
     except ValueError:

@@ -1,8 +1,9 @@
 """`kafka-eos prove`: every theorem, every obligation by name, both solvers.
 
-Exit code 0 if all is proved, 1 if something failed (as it should with --mutant) or holds only since
-a rule can no longer be taken, 3 if a solver could not decide and no trace was found, or could not
-say whether anything meets the hypotheses of an obligation.
+Exit code 0 means that all is proved. 1 means that something failed (as it should with --mutant), or
+holds only because a rule can no longer be applied. 3 means that a solver could not decide an
+obligation and no trace was found, or could not say whether anything meets an obligation's
+hypotheses.
 """
 
 from __future__ import annotations
@@ -72,11 +73,11 @@ ASKED = (
     *("verb", "only", "variant", "mutant", "seeds", "solver"),
     *("sample", "sample_seed", "no_scopes", "simulate"),
 )
-"""The options that a run's directory is for."""
+"""The options that identify a run's directory."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the verb."""
+    """Add the verb's options."""
     parser.add_argument("--only", metavar="NAME", help="this theorem, or composition, only")
     parser.add_argument("--variant", help="prove under this variant, not under each theorem's own")
     changed = parser.add_mutually_exclusive_group()
@@ -118,7 +119,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_programs(text: str) -> tuple[str, ...]:
-    """Names of programs, with commas between them."""
+    """Parse names of programs, with commas between them."""
     names = tuple(dict.fromkeys(text.split(",")))
     if unknown := [name for name in names if name not in PROGRAMS]:
         valid = ", ".join(PROGRAMS)
@@ -139,7 +140,7 @@ def drop(name: str) -> int:
 def answer_failures(
     names: Sequence[str], theorems: Sequence[Theorem], of: ProofTarget
 ) -> list[Counterexample]:
-    """A trace for each failed theorem that has one."""
+    """Return a trace for each failed theorem that has one."""
     found = []
     for theorem in theorems:
         if theorem.name in names:
@@ -154,8 +155,8 @@ def answer_failures(
 
 
 def verdict_of(done: Proof, answers: Sequence[Counterexample]) -> str:
-    """holds, violated (a trace shows it), vacuous (a rule can no longer be taken) or undecided: of
-    what may be vacuous, too, nobody knows whether it holds."""
+    """Return the verdict: holds, violated (a trace shows it), vacuous (a rule can no longer be
+    applied) or undecided, which includes proofs that may be vacuous."""
     if failed(done.verdicts):
         return "violated" if answers else "undecided"
     if not done.is_labelled:
@@ -165,8 +166,8 @@ def verdict_of(done: Proof, answers: Sequence[Counterexample]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """All seeds: the first one's verdicts, or the first that failed; the solvers' seconds of each
-    seed; and the queries whose time depends on it."""
+    """The results of all seeds: the first seed's verdicts, or the first that failed; the solvers'
+    seconds of each seed; and the queries whose time depends on the seed."""
 
     verdicts: tuple[ObligationVerdict, ...]
     totals: tuple[float, ...]
@@ -174,14 +175,15 @@ class Seeds:
 
 
 def source_of(arguments: argparse.Namespace, journal: Journal) -> AnswerSource:
-    """Who asks. Runs with several seeds measure solvers, and take nothing from the cache."""
+    """Return the source of answers. Runs with several seeds measure solvers, and take nothing from
+    the cache."""
     folder = arguments.cache or answers_folder()
     is_cold = arguments.no_cache or arguments.seeds > 1
     return AnswerSource(arguments.processes, journal, AnswerCache(None if is_cold else folder))
 
 
 def seeds_run(asked: ProofPlan, arguments: argparse.Namespace, source: AnswerSource) -> Seeds:
-    """All obligations once for each seed, as far as their answers are not known."""
+    """Ask all obligations once for each seed, unless their answers are known."""
     solvers = solvers_of(arguments)
     kept: tuple[ObligationVerdict, ...] = ()
     totals: list[float] = []
@@ -205,15 +207,15 @@ def seeds_run(asked: ProofPlan, arguments: argparse.Namespace, source: AnswerSou
 
 
 def solvers_of(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """The solvers to ask, in this order."""
+    """Return the solvers to ask, in this order."""
     return (arguments.solver,) if arguments.solver else tuple(SOLVERS)
 
 
 def ask_solvers(
     asked: ProofPlan, arguments: argparse.Namespace, source: AnswerSource
 ) -> tuple[Seeds, Proof]:
-    """What solvers say of the obligations; and of the hypotheses of theorems that have not failed:
-    whether these can be met."""
+    """Ask solvers about the obligations, and whether anything meets the hypotheses of theorems that
+    have not failed."""
     seeds = seeds_run(asked, arguments, source)
     lost = failed(seeds.verdicts)
     duties = [duty for duty in asked.duties if needed(duty, lost)]
@@ -223,7 +225,7 @@ def ask_solvers(
 
 
 def tell_seeds(seeds: Seeds) -> None:
-    """How much depends on the seed."""
+    """Print how much the times depend on the seed."""
     median = statistics.median(seeds.totals)
     worst = max(seeds.totals)
     say(f"  worst {worst:.1f} s, median {median:.1f} s: {ratio(seeds.totals):.2f}")
@@ -232,13 +234,13 @@ def tell_seeds(seeds: Seeds) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Prove, say, write. Raises UnknownName, UnknownMutant and UnknownVariant."""
+    """Prove, print and write. Raises UnknownName, UnknownMutant and UnknownVariant."""
     if arguments.drop:
         return drop(arguments.drop)
     question = {name: getattr(arguments, name) for name in ASKED}
     question["programs"] = list(arguments.programs) if arguments.sample else None
     question["patches"] = rows_of(patches_of(arguments))
-    # The journal names answers by the text of their obligations: other code asks others.
+    # The journal names answers by the text of their obligations, so changed code asks new ones.
     with RunDirectory(arguments.out, question) as directory:
         if arguments.simulate:
             return simulate(arguments, directory)
@@ -246,8 +248,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def simulate(arguments: argparse.Namespace, directory: RunDirectory) -> int:
-    """Compare transitions with steps, and say how many rules of actors were taken in them, and
-    matched; the exit code."""
+    """Compare transitions with steps, print how many rules of actors they apply and how many are
+    matched, and return the exit code."""
     began = time.perf_counter()
     of, theorems = target_of(arguments)
     plain = sorted({of.under(t) for t in theorems if t.clause})
@@ -282,8 +284,8 @@ def simulate(arguments: argparse.Namespace, directory: RunDirectory) -> int:
 
 
 def simulation_totals(checks: Sequence[ScopeCheck]) -> dict[str, dict[str, int]]:
-    """What was compared, by composition: scopes under a variant, their transitions, and the rules
-    that steps match. A scope that several theorems are compared with counts once."""
+    """Count by composition what was compared: scopes under a variant, their transitions, and the
+    rules that steps match. A scope that is compared with several theorems counts once."""
     totals: dict[str, dict[str, int]] = {}
     for home in dict.fromkeys(composition_of(check.scope) for check in checks):
         mine = [check for check in checks if composition_of(check.scope) == home]
@@ -297,19 +299,19 @@ def simulation_totals(checks: Sequence[ScopeCheck]) -> dict[str, dict[str, int]]
 
 
 def target_of(arguments: argparse.Namespace) -> tuple[ProofTarget, tuple[Theorem, ...]]:
-    """What is proved, of which theorems."""
+    """Return the target of the proof, and the theorems."""
     of = subject(arguments.mutant, arguments.variant, patches_of(arguments), arguments.only)
     return of, of.asks(chosen(arguments.only))
 
 
 def planned(arguments: argparse.Namespace) -> tuple[ProofTarget, tuple[Theorem, ...], ProofPlan]:
-    """What is proved, of which theorems, and all obligations."""
+    """Return the target of the proof, the theorems, and all obligations."""
     of, theorems = target_of(arguments)
     return of, theorems, plan(theorems, of.under, of.models.values())
 
 
 def ask_programs(arguments: argparse.Namespace, directory: RunDirectory) -> int:
-    """Draw obligations and ask programs about them; the exit code."""
+    """Draw obligations, ask programs about them, and return the exit code."""
     began = time.perf_counter()
     _, _, asked = planned(arguments)
     drawn = draw(asked.duties, arguments.sample, arguments.sample_seed)
@@ -339,12 +341,12 @@ def ask_programs(arguments: argparse.Namespace, directory: RunDirectory) -> int:
 
 
 def results_of(program: str, found: Sequence[ProgramAnswer]) -> Counter[str]:
-    """How often a program said what."""
+    """Count each result of a program."""
     return Counter(answer.result for answer in found if answer.program == program)
 
 
 def format_program(program: str, found: Sequence[ProgramAnswer]) -> str:
-    """What a program said of the sample; of proofs, how many steps were checked."""
+    """Return a program's results on the sample; for proofs, also how many steps were checked."""
     mine = [answer for answer in found if answer.program == program]
     said = ", ".join(f"{count} {result}" for result, count in results_of(program, found).items())
     slowest = max((answer.seconds for answer in mine), default=0.0)
@@ -354,7 +356,8 @@ def format_program(program: str, found: Sequence[ProgramAnswer]) -> str:
 
 
 def verdict_of_sample(found: Sequence[ProgramAnswer]) -> str:
-    """violated where a program finds that an obligation fails, holds if each is proved by some."""
+    """Return violated if a program finds that an obligation fails, holds if some program proves
+    each."""
     if any(answer.result == "failed" for answer in found):
         return "violated"
     asked = {answer.obligation for answer in found}
@@ -363,7 +366,7 @@ def verdict_of_sample(found: Sequence[ProgramAnswer]) -> str:
 
 
 def prove(arguments: argparse.Namespace, directory: RunDirectory) -> int:
-    """Prove what is asked; the exit code."""
+    """Prove what is requested, and return the exit code."""
     began = time.perf_counter()
     of, theorems = target_of(arguments)
     looks_first = arguments.variant and not (arguments.no_scopes or arguments.mutant)
@@ -430,7 +433,8 @@ def answer_by_traces(
     of: ProofTarget,
     traces: Sequence[Counterexample],
 ) -> int:
-    """Each theorem has a trace that breaks it: nothing is left to ask solvers. The exit code."""
+    """Report that each theorem has a trace that breaks it, so no solver is asked. Return the exit
+    code."""
     for found in traces:
         tell_counterexample(found)
     report = {
@@ -452,14 +456,14 @@ def answer_by_traces(
 
 
 def look_in_scopes(theorems: Sequence[Theorem], of: ProofTarget, processes: int) -> Scoped:
-    """What the theorems stand on, under the variants that they are proved under."""
+    """Check in scopes what the theorems rest on, under the variants under which they are proved."""
     plain = sorted({of.under(t) for t in theorems if t.clause})
     with count_display("looks at scopes") as progress:
         return scoped(theorems, plain, of.patches, processes=processes, seen=progress)
 
 
 def times_of(seeds: Seeds, began: float) -> dict[str, Any]:
-    """What differs from run to run."""
+    """Return the figures that differ from run to run."""
     return {
         "seconds": elapsed(began),
         "totals": list(seeds.totals),
@@ -469,5 +473,5 @@ def times_of(seeds: Seeds, began: float) -> dict[str, Any]:
 
 
 def elapsed(since: float) -> float:
-    """Seconds since `since`, a reading of the monotonic clock."""
+    """Return the seconds since `since`, a reading of the monotonic clock."""
     return round(time.perf_counter() - since, 3)

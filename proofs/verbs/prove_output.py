@@ -1,4 +1,4 @@
-"""What `prove` says: theorems and their obligations, states and traces that break them, and why
+"""The output of `prove`: theorems and their obligations, states and traces that break them, and why
 something is not decided."""
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from proofs.trace.breach import breach_of
 from proofs.trace.format import label
 
 FEW = 12
-"""So many obligations of a theorem are named each; of more, those that failed."""
+"""The number of obligations of a theorem that are all named; of more, only those that failed."""
 SHOWN = 3
-"""Of how many failed obligations of a theorem the state that breaks them is shown."""
+"""The number of failed obligations of a theorem for which a breaking state is shown."""
 
 
 def tell(
     theorems: Sequence[Theorem], done: Proof, of: ProofTarget, *, verbose: bool = False
 ) -> None:
-    """Each theorem with its regime and assumptions; its obligations by name, of many only those
-    that failed."""
+    """Print each theorem with its regime and assumptions, and its obligations by name; if there are
+    many, only those that failed."""
     for theorem in theorems:
         say(f"\n{theorem.name}  [{of.under(theorem)}; {theorem.regime.says}]")
         say(f"  {theorem.says}")
@@ -48,7 +48,7 @@ def tell(
 
 
 def tell_obligations(duties: Sequence[Duty], done: Proof, *, verbose: bool) -> None:
-    """Obligations by name; of more than FEW those that failed, unless all are asked for."""
+    """Print obligations by name; of more than FEW only those that failed, unless `verbose`."""
     in_full = verbose or len(duties) <= FEW
     named = [d for d in duties if in_full or done.kind_of(d) == "failed"]
     for duty in named:
@@ -58,7 +58,7 @@ def tell_obligations(duties: Sequence[Duty], done: Proof, *, verbose: bool) -> N
 
 
 def format_answers(done: Proof, duty: Duty) -> str:
-    """What each solver said of an obligation, and how long it took."""
+    """Return each solver's answer to an obligation, and how long it took."""
     if duty.obligation.is_trivial:
         return "trivial"
     answers = (v.answer for v in done.verdicts_of(duty))
@@ -68,12 +68,12 @@ def format_answers(done: Proof, duty: Duty) -> str:
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    """How many obligations there are of each kind."""
+    """Return how many obligations there are of each kind."""
     return ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
 
 
 def tell_dropped(name: str, found: Finding | None, *, in_full: bool) -> None:
-    """What an assumption is for."""
+    """Print what happens without an assumption."""
     if found is None:
         say(f"\nwithout {name}: not proved, and nothing is known to break")
         return
@@ -86,7 +86,7 @@ def tell_dropped(name: str, found: Finding | None, *, in_full: bool) -> None:
 
 
 def look_at_failures(theorems: Sequence[Theorem], done: Proof) -> list[BrokenStep]:
-    """For the first failures of each theorem, a state and a step that break its clause."""
+    """Return a state and a step that break the clause, for the first failures of each theorem."""
     found: dict[str, BrokenStep] = {}
     for theorem in theorems:
         mine = (d for d in done.plan.duties if theorem.name in d.needed_by)
@@ -105,7 +105,7 @@ def look_at_failures(theorems: Sequence[Theorem], done: Proof) -> list[BrokenSte
 
 
 def tell_counterexample(found: Counterexample) -> None:
-    """The steps that break the guarantee."""
+    """Print the steps that break the guarantee."""
     finding = found.finding
     say(
         f"\n{found.theorem} is not proved; {finding.property} is broken in {found.scope}"
@@ -117,7 +117,8 @@ def tell_counterexample(found: Counterexample) -> None:
 
 
 def tell_vacuity(done: Proof) -> None:
-    """The steps that are excluded, and by what; and what nobody knows of hypotheses."""
+    """Print the excluded steps with what excludes them, and the hypotheses that no solver could
+    decide."""
     for found in done.exclusions:
         where = "assumed" if found.labelled else "NOT ASSUMED: a rule that is never taken"
         say(
@@ -133,7 +134,7 @@ def tell_vacuity(done: Proof) -> None:
 
 
 def tell_scoped(looked: Scoped) -> None:
-    """What was seen in scopes: traces without assumptions, the clauses, the ranges."""
+    """Print the results in scopes: traces without assumptions, the clauses, the ranges."""
     for assumption, trace in looked.excluded.items():
         tell_dropped(assumption, trace, in_full=False)
     for rule in looked.vacuous:
@@ -152,7 +153,7 @@ def tell_scoped(looked: Scoped) -> None:
 def tell_undecided(
     theorems: Sequence[Theorem], done: Proof, answers: Sequence[Counterexample], *, explores: bool
 ) -> None:
-    """Why a theorem that failed is not decided, and what to do."""
+    """Print why a failed theorem is not decided, and what to do."""
     answered = {found.theorem for found in answers}
     for theorem in theorems:
         mine = (d for d in done.plan.duties if theorem.name in d.needed_by)
@@ -168,14 +169,14 @@ def tell_undecided(
 
 
 def why_undecided(done: Proof, failures: Sequence[Duty]) -> str:
-    """What solvers know of obligations that failed."""
+    """Return what solvers know of obligations that failed."""
     if any(map(done.is_refuted, failures)):
         return "a state breaks it, and nobody says whether any run comes to that state"
     return f"no solver could say in {TIMEOUT_S} seconds; nothing is known to break"
 
 
 def tell_counts(counts: Mapping[str, int]) -> None:
-    """How many obligations there are of each kind, and what is meant by unconfirmed."""
+    """Print how many obligations there are of each kind, and the meaning of unconfirmed."""
     say(f"\n{format_counts(counts)}")
     if counts["unconfirmed"]:
         say(

@@ -23,7 +23,7 @@ from proofs.verbs.output import (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The verb's options."""
+    """Add the verb's options."""
     parser.add_argument("scope", metavar="SCOPE", help="of transactions; some 100,000 states")
     add_variant(parser)
     parser.add_argument("--drop", default="", metavar="ASSUMPTION", help="what happens without it")
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Check, say, write. Raises ValueError."""
+    """Check, print and write. Raises ValueError."""
     patches = patches_of(arguments)
     with Output(arguments, "scope", "variant", "drop", patches=rows_of(patches)) as output:
         with ExplorationDisplay(arguments.scope) as progress:
@@ -52,7 +52,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def lines(found: Refinement) -> Iterator[str]:
-    """The answer, with the trace above it."""
+    """Yield the answer, with the trace above it."""
     if found.trace is not None:
         model = model_of(found.trace.header)
         worlds = replay(found.trace, model)
@@ -71,7 +71,7 @@ def lines(found: Refinement) -> Iterator[str]:
 
 
 def report_json(found: Refinement) -> dict[str, Any]:
-    """The report's content."""
+    """Return the report's content."""
     assumptions = model_for(found.scope).spec.ASSUMPTIONS.values()
     return {
         "scope": found.scope,

@@ -34,9 +34,9 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Try mutants, all or some; holds if each that is alive has a reader's reason.
+    """Try mutants, all or some; holds if a reader has given a reason for each that is alive.
 
-    What the same command has tried before, on the same text, is not tried again. Raises
+    Mutants that the same command has tried on the same text are not tried again. Raises
     UnknownSystematicMutant.
     """
     mutants = selected(arguments.only, arguments.sample, arguments.seed)
@@ -67,7 +67,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def tried_text() -> str:
-    """A digest of the model, and of the text that judges it: verdicts of others are no answer."""
+    """Return a digest of the model and of the text that judges it, because verdicts of other texts
+    do not count."""
     return code_digest(["model", "proofs"])[:16]
 
 
@@ -88,7 +89,7 @@ def try_mutants(mutants: Sequence[SystematicMutant], journal: Journal, processes
 def verdicts_on(
     mutants: Sequence[SystematicMutant], processes: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Verdicts as they come, with the mutants' names."""
+    """Yield verdicts as they come, with the mutants' names."""
     if processes == 1 or len(mutants) == 1:
         yield from map(named_verdict, mutants)
         return
@@ -99,8 +100,8 @@ def verdicts_on(
 
 
 def named_verdict(mutant: SystematicMutant) -> tuple[str, dict[str, Any]]:
-    """A mutant's name and its verdict, as the journal has it. A verb that fails on a changed text
-    has not noticed it: it must not end the run."""
+    """Return a mutant's name and its verdict, as the journal stores it. A verb that fails on a
+    changed text has not noticed the change, and must not end the run."""
     try:
         verdict = verdict_on(mutant)
     except Exception as error:
@@ -112,7 +113,7 @@ def named_verdict(mutant: SystematicMutant) -> tuple[str, dict[str, Any]]:
 
 
 def row_of(mutant: SystematicMutant, journal: Journal) -> Row:
-    """A mutant in the report."""
+    """Return a mutant in the report."""
     verdict = journal[mutant.name]
     return {
         "name": mutant.name,
@@ -125,8 +126,8 @@ def row_of(mutant: SystematicMutant, journal: Journal) -> Row:
 
 
 def figures(rows: Sequence[Row]) -> Figures:
-    """How many had each fate, how many were killed by each verb, and what is equal of how many that
-    nobody tells apart."""
+    """Count the mutants of each fate, those killed by each verb, and the equal ones among those
+    that no verb tells apart."""
     fates = Counter(row["fate"] for row in rows)
     verbs = Counter(row["verb"] for row in rows if row["fate"] == "killed")
     equal = Counter(row["how"] for row in rows if row["fate"] in ("equivalent", "unseen"))
@@ -138,25 +139,25 @@ def figures(rows: Sequence[Row]) -> Figures:
 
 
 def by_function(rows: Sequence[Row]) -> dict[str, Figures]:
-    """The figures by function."""
+    """Return the figures by function."""
     functions = dict.fromkeys(row["function"] for row in rows)
     return {name: figures([row for row in rows if row["function"] == name]) for name in functions}
 
 
 def summary_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page of a run needs: the figures, and the rows of those that are alive."""
+    """Return what the page of a run needs: the figures, and the rows of mutants that are alive."""
     alive = [row for row in content["mutants"] if row["fate"] == "alive"]
     return {"figures": content["figures"], "functions": content["functions"], "alive": alive}
 
 
 def origin(**drawn: Any) -> dict[str, Any]:
-    """Of which text and sample a summary is, and since when."""
+    """Return the text, the sample and the date of a summary."""
     git = ["git", "-C", str(REPOSITORY), "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
     return {"commit": commit, "date": date.today().isoformat(), "drawn": drawn}
 
 
 def format_row(row: Row) -> str:
-    """A mutant for the reader."""
+    """Return a mutant for the reader."""
     _, before, after = row["patch"]
     return f"{row['fate']}: {row['name']}: {before} -> {after} ({row['reason'] or row['how']})"

@@ -1,9 +1,10 @@
-"""`try`: what a change of the protocol breaks first, where, and what it leaves as it is.
+"""`try`: what a change of the protocol breaks first, in which scope, and what it leaves unchanged.
 
 The change is a patch of the model, or a variant. Every scope of its composition is explored, the
-smallest first; then the theorems that it reaches are asked, one after the other. What counts is
-what the base promises: the release that the variant replaces rules of, or the model without the
-patch. What the scopes of a base count is known of the default variant, and explored of others.
+smallest first; then the theorems that the change reaches are asked, one after the other. The
+reference is what the base promises: the release in which the variant replaces rules, or the model
+without the patch. The base's counts of scopes are known for the default variant, and explored for
+others.
 """
 
 from __future__ import annotations
@@ -46,22 +47,22 @@ from proofs.verbs.options import (
 from proofs.verbs.output import ExplorationDisplay, Output, finding_json
 
 Size = tuple[int, int | None]
-"""Distinct states and transitions; None where an engine does not count these."""
+"""Distinct states and transitions; None if an engine does not count these."""
 
 BUDGET_S = 300
 STATES_A_SECOND = 40_000
-"""How fast scopes are explored at least, on a machine that has other work, too."""
+"""A lower bound on the speed of exploring scopes, on a machine that also has other work."""
 START_S = 3.0
-"""Lifting and compiling a scope."""
+"""The time for lifting and compiling a scope."""
 OF_THEOREMS = 1 / 3
-"""What of the time exploring leaves to the theorems."""
+"""The part of the time that exploring leaves to the theorems."""
 VERDICTS = {
     TheoremOutcome.LOST: "undecided",
     TheoremOutcome.VACUOUS: "vacuous",
     TheoremOutcome.WITHOUT_STEPS: "undecided",
     TheoremOutcome.NOT_DECIDED: "undecided",
 }
-"""What theorems say of a change: a trial in which all others hold has this verdict."""
+"""The verdict of a trial for each outcome of its theorems, if everything else holds."""
 HEADINGS = {
     TheoremOutcome.HOLDS: "theorems that hold as before",
     TheoremOutcome.NOT_REACHED: "theorems that the change does not reach",
@@ -74,7 +75,7 @@ HEADINGS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The verb's options."""
+    """Add the verb's options."""
     add_patch(parser)
     parser.add_argument(
         "--variant", metavar="V", help="RELEASE[/RULE=VALUE...]; with --patch: what is patched"
@@ -106,12 +107,12 @@ class ModelChange:
 
     @property
     def title(self) -> str:
-        """What is changed, in a line."""
+        """The change in a line."""
         patched = " with the patch" if self.patches else ""
         return f"{self.composition}: {self.variant}{patched}, compared with {self.base}"
 
     def promised(self, scope: str) -> frozenset[str]:
-        """What the base guarantees in a scope."""
+        """Return what the base guarantees in a scope."""
         model = load_model(self.composition)
         k = configuration_of(model, scope, self.base)
         return frozenset(p.name for p in model.guarantees.GUARANTEES if p.guaranteed(k))
@@ -125,14 +126,14 @@ class ModelChange:
 
     @property
     def base_name(self) -> str:
-        """The base in a sentence."""
+        """The base as named in a sentence."""
         return DEFAULT_VARIANT if self.is_of_default else self.base
 
 
 @dataclass(slots=True)
 class Trial:
-    """What a change did, as far as it was looked at. `broken` are (scope, finding), the first one
-    first; `lost` is what must happen in a scope and no longer does."""
+    """The effects of a change, as far as they were examined. `broken` are (scope, finding) in the
+    order found; `lost` is what must happen in a scope and no longer does."""
 
     change: ModelChange
     explored: list[ScopeReport] = field(default_factory=list)
@@ -144,7 +145,7 @@ class Trial:
 
     @property
     def kept(self) -> list[str]:
-        """The guarantees that the base gives somewhere here, and the change broke nowhere."""
+        """The guarantees that the base gives in some scope here, and the change broke in none."""
         broken = {found.property for _, found in self.broken}
         promised = {name for r in self.explored for name in self.change.promised(r.scope)}
         every = (p.name for p in load_model(self.change.composition).guarantees.GUARANTEES)
@@ -152,14 +153,14 @@ class Trial:
 
     @property
     def verdict(self) -> str:
-        """violated, vacuous, undecided where something was left out, or holds."""
+        """The verdict: violated, vacuous, undecided if something was left out, or holds."""
         found = ["violated"] * bool(self.broken) + ["vacuous"] * bool(self.lost)
         found += ["undecided"] * bool(self.left_out)
         return worst((*found, *(VERDICTS.get(said, "holds") for said in self.theorems.values())))
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Explore, ask theorems, say. Raises BadUse, UnknownVariant, PatchError."""
+    """Explore, ask theorems, and print. Raises BadUse, UnknownVariant, PatchError."""
     patches = patches_of(arguments)
     if not patches and not arguments.variant:
         raise BadUse("write what to try: --patch FILE, or --variant RELEASE/RULE=VALUE")
@@ -187,7 +188,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def changes_of(
     variant: str | None, patches: Sequence[Patch], only: str | None = None
 ) -> list[ModelChange]:
-    """What is changed, by composition. Raises UnknownVariant, PatchError, BadUse."""
+    """Return the changes, by composition. Raises UnknownVariant, PatchError, BadUse."""
     homes = (only,) if only else COMPOSITIONS
     if patches:
         named = variant or DEFAULT_VARIANT
@@ -202,7 +203,8 @@ def changes_of(
 
 
 def variant_change(home: str, text: str) -> ModelChange | None:
-    """What a variant changes in a composition; None if it does not know it, or nothing changes."""
+    """Return the change of a variant in a composition; None if the composition does not know the
+    variant, or nothing changes."""
     variants = load_model(home).variants
     try:
         parsed = variants.parse(text)
@@ -218,7 +220,7 @@ def variant_change(home: str, text: str) -> ModelChange | None:
 
 
 def scopes_of(change: ModelChange) -> list[str]:
-    """The scopes of a composition, the smallest first."""
+    """Return the scopes of a composition, the smallest first."""
     mine = (name for name in EXPECTED if composition_of(name) == change.composition)
     return sorted(set(mine) - BY_NAME_ONLY, key=lambda name: EXPECTED[name].distinct)
 
@@ -253,7 +255,7 @@ def explore_change(
 
 
 def size_of_base(change: ModelChange, scope: str, engine: str, workers: int) -> Size:
-    """What a scope counts without the change."""
+    """Return the counts of a scope without the change."""
     if change.is_of_default:
         known = EXPECTED[scope]
         return known.distinct, known.transitions
@@ -262,7 +264,8 @@ def size_of_base(change: ModelChange, scope: str, engine: str, workers: int) -> 
 
 
 def compare(trial: Trial, scope: str, report: ScopeReport, before: Size, output: Output) -> None:
-    """Enter what a scope shows, and say what is new; `before` is its size without the change."""
+    """Enter the results of a scope, and print what is new; `before` is its size without the
+    change."""
     promised = trial.change.promised(scope)
     broken = [found for found in report.violations if found.property in promised]
     lost = [*report.sometimes.lost] if report.sometimes.is_enforced else []
@@ -289,7 +292,7 @@ def compare(trial: Trial, scope: str, report: ScopeReport, before: Size, output:
 
 
 def first_break(scope: str, found: Finding) -> Iterator[str]:
-    """The first promise that breaks: one sentence, and the steps."""
+    """Yield the first promise that breaks: one sentence, and the steps."""
     yield f"    FIRST BROKEN, in {scope}: {breach_of(found.property, found.trace)}"
     for number, step in enumerate(found.trace.steps, start=1):
         yield f"    {number:4}.  {step.label}"
@@ -307,7 +310,7 @@ def ask_theorems(trial: Trial, arguments: argparse.Namespace, until: float) -> N
     theorems = [t for t in THEOREMS if t.home == trial.change.composition]
     asked = [t for t in changed.asks(theorems) if t in base.asks(theorems)] if theorems else []
     broken = {found.property for _, found in trial.broken}
-    asked.sort(key=lambda theorem: not broken.isdisjoint(theorem.answered_by))  # failing takes long
+    asked.sort(key=lambda theorem: not broken.isdisjoint(theorem.answered_by))  # failures take long
     with (
         AnswerSource(arguments.workers, cache=AnswerCache(answers_folder()), until=until) as source,
         count_display("theorems") as progress,
@@ -316,8 +319,8 @@ def ask_theorems(trial: Trial, arguments: argparse.Namespace, until: float) -> N
 
 
 def targets_of(change: ModelChange) -> tuple[ProofTarget, ProofTarget]:
-    """What theorems are asked of, and of what they are asked without the change. A patch of the
-    usual variant leaves each theorem the variant that it needs."""
+    """Return the targets of the theorems with and without the change. A patch of the usual variant
+    leaves each theorem the variant that it needs."""
     if not change.patches:
         changed, base = (ProofTarget(variants={"*": v}) for v in (change.variant, change.base))
         return changed, base
@@ -330,7 +333,7 @@ def targets_of(change: ModelChange) -> tuple[ProofTarget, ProofTarget]:
 
 
 def conclusion(trial: Trial) -> Iterator[str]:
-    """What is broken first, what else, and what does not change."""
+    """Yield what is broken first, what else is broken, and what does not change."""
     base = trial.change.base
     if trial.broken:
         scope, first = trial.broken[0]
@@ -353,7 +356,7 @@ def conclusion(trial: Trial) -> Iterator[str]:
 
 
 def trial_json(trial: Trial) -> dict[str, Any]:
-    """One composition in the report."""
+    """Return one composition in the report."""
     change = trial.change
     return {
         "composition": change.composition,

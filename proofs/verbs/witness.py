@@ -33,7 +33,7 @@ class NothingToWitness(ValueError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The verb's options."""
+    """Add the verb's options."""
     parser.add_argument(
         "name",
         metavar="NAME",
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Search, say, write: 0 if there is a trace, 1 if no scope has one. Raises ValueError."""
+    """Search, print and write: 0 if there is a trace, 1 if no scope has one. Raises ValueError."""
     if arguments.store:
         return store(arguments)
     if not arguments.name:
@@ -82,7 +82,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def resolve_name(name: str, scope: str | None) -> list[tuple[str, str]]:
-    """The compositions that have a name, and what each calls it. Raises UnknownGoal."""
+    """Return the compositions that have a name, with what each calls it. Raises UnknownGoal."""
     compositions = [composition_of(scope)] if scope else COMPOSITIONS
     known: list[tuple[str, str]] = []
     refusals: list[UnknownGoal] = []
@@ -99,8 +99,8 @@ def resolve_name(name: str, scope: str | None) -> list[tuple[str, str]]:
 
 
 def search_cases(composition: str, arguments: argparse.Namespace) -> Iterator[SurveyCase]:
-    """Where to search, the smallest scopes first; then what the default variant never does, and
-    budgets by hand."""
+    """Yield the configurations to search, the smallest scopes first; then configurations for what
+    the default variant never does, and budgets by hand."""
     if arguments.scope:
         yield SurveyCase(arguments.scope, arguments.variant or DEFAULT_VARIANT, arguments.engine)
         return
@@ -112,7 +112,7 @@ def search_cases(composition: str, arguments: argparse.Namespace) -> Iterator[Su
 
 
 def search(model: Model, look: SurveyCase, name: str) -> WitnessPath | None:
-    """A shortest way in one configuration."""
+    """Return a shortest path in one configuration."""
     k = configuration_of(model, look.scope, look.variant)
     with ExplorationDisplay(f"{look.scope}, {look.variant}") as progress:
         return shortest(
@@ -129,7 +129,7 @@ def search(model: Model, look: SurveyCase, name: str) -> WitnessPath | None:
 def report_way(
     model: Model, look: SurveyCase, way: WitnessPath, asked: dict[str, Any], output: Output
 ) -> int:
-    """Say and write what was found."""
+    """Print and write what was found."""
     stepper = Stepper(model, configuration_of(model, look.scope, look.variant))
     trace, worlds = record(stepper, Header(look.scope, stepper.k.variant.name), way.steps)
     say(text(tell(model, trace.header, trace.steps, worlds)))
@@ -149,7 +149,7 @@ def report_way(
 
 
 def format_ending(way: WitnessPath) -> str:
-    """How the way ends."""
+    """Return how the path ends."""
     if way.tried:
         return f"reached behind step {len(way.steps)}, where {label(*way.tried)} is tried"
     if not way.steps:
@@ -157,12 +157,12 @@ def format_ending(way: WitnessPath) -> str:
     return f"reached by step {len(way.steps)}, {label(*way.steps[-1])}"
 
 
-# The stored ones
+# Stored traces
 
 
 def store(arguments: argparse.Namespace) -> int:
-    """Write a trace for each error code, state and edge: the shortest of the first
-    configuration that has one."""
+    """Write a trace for each error code, state and edge: the shortest of the first configuration
+    that has one."""
     compositions = [c for c in COMPOSITIONS if any(of_model(load_model(c)))]
     small = [scope for scope in small_scopes() if composition_of(scope) in compositions]
     with Output(arguments, store=str(arguments.store)) as output:

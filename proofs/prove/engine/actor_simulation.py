@@ -1,11 +1,11 @@
-"""Whether the steps of the proofs contain what really happens, looked at in scopes.
+"""Checks in scopes that the steps of the proofs contain every transition of the actors.
 
-Theory of operation. Each transition of a scope is taken once more, and each rule of an actor that
-it takes is noted, with its arguments. For an actor that a theorem looks at there must be a step
-that evaluates this rule: the arguments give the step's unknowns their values, what the step assumes
-must hold in the state before, and what it makes of the actor must be what the rule returned. No
-actor is changed by anything else. The ghosts that are sets, which assumptions ask for members, have
-all that the next state has.
+Theory of operation. Each transition of a scope is taken once more, and each actor's rule that it
+applies is recorded with its arguments. For every actor that a theorem watches, some step must
+evaluate this rule. The arguments give the step's unknowns their values; the step's assumptions must
+hold in the state before; and the actor that the step computes must equal the actor that the rule
+returned. Nothing else may change the actor. Assumptions ask whether ghosts that are sets have
+certain members, so these ghosts are given everything that the next state has.
 """
 
 from __future__ import annotations
@@ -29,27 +29,28 @@ from proofs.trace.messages import RuleCall, recorded_calls
 from proofs.trace.replay import Stepper
 
 ROLES = ("client", "coordinator", "leader")
-"""The actors in states of steps."""
+"""The actors in the states of steps, by name."""
 MOST_FREE = 7
-"""Of so many unknowns that nobody gives, all values are tried: 0 and 1."""
+"""The largest number of unknowns without a given value for which both 0 and 1 are tried."""
 Bindings = dict[tuple[Any, ...], int]
-"""The values of unknowns, and of functions of numbers, by name and arguments."""
+"""The values of unknowns by name, and of functions of numbers by name and arguments."""
 
 
 class NoMatch(Exception):
-    """A rule was taken with other arguments than those that a step evaluates it with."""
+    """The arguments with which a rule was applied do not fit those with which a step evaluates
+    it."""
 
 
 class ScopeValues(Protocol):
     """A state of a scope, as the unknowns and functions of the proofs."""
 
     def value_of(self, name: str, arguments: tuple[int, ...]) -> int:
-        """The value of an unknown, or of a function of numbers. Raises KeyError."""
+        """Return the value of an unknown, or of a function of numbers. Raises KeyError."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingMatch:
-    """A transition in which a rule was taken that no step contains, and why not."""
+    """A transition that applied a rule in a way that no step contains, with the reason."""
 
     event: str
     rule: str
@@ -61,20 +62,20 @@ class MissingMatch:
 
 @dataclass(slots=True)
 class SimulationResult:
-    """What was compared: rules that were taken, by step; and what no step contains, the first of
-    each kind."""
+    """The result of a comparison: how often each step matched a rule, and the first application of
+    each kind that no step contains."""
 
     matched: Counter[str] = field(default_factory=Counter)
     unmatched: dict[tuple[str, str], MissingMatch] = field(default_factory=dict)
 
     def refuse(self, event: str, rule: str, *why: str) -> None:
-        """One more that no step contains."""
+        """Record a transition that no step contains, unless one of its kind is already recorded."""
         self.unmatched.setdefault((event, rule), MissingMatch(event, rule, why))
 
 
 def unify(pattern: Any, value: Any, found: Bindings, later: list[tuple[Node, int]]) -> None:
-    """Give unknowns of an argument the values that they had. `later` gets what is to be compared
-    once all are known. Raises NoMatch."""
+    """Bind the unknowns in an argument's pattern to the values that they had. Comparisons that need
+    all values to be known are added to `later`. Raises NoMatch."""
     match pattern:
         case Node():
             unify_scalar(pattern, int(value), found, later)
@@ -97,7 +98,7 @@ def unify(pattern: Any, value: Any, found: Bindings, later: list[tuple[Node, int
 
 
 def unify_scalar(pattern: Node, value: int, found: Bindings, later: list[tuple[Node, int]]) -> None:
-    """The same for a number. Raises NoMatch."""
+    """Bind the unknowns in the pattern of a number, as `unify` does. Raises NoMatch."""
     if pattern.is_const:
         if int(pattern.value) != value:
             raise NoMatch
@@ -109,11 +110,12 @@ def unify_scalar(pattern: Node, value: int, found: Bindings, later: list[tuple[N
 
 
 Expected = tuple[str, Node, int]
-"""A scalar of an actor: where it is, as a step leaves it, and what the rule returned."""
+"""A scalar of an actor: its path, the term that the step computes, and the value that the rule
+returned."""
 
 
 def expected(pattern: Any, value: Any, path: str) -> Iterator[Expected]:
-    """The scalars of an actor; of what is unused of a bounded tuple, none."""
+    """Yield the scalars of an actor to compare, without the unused slots of bounded tuples."""
     match pattern:
         case Node():
             yield path, pattern, int(value)
@@ -133,7 +135,7 @@ def expected(pattern: Any, value: Any, path: str) -> Iterator[Expected]:
 
 
 def expected_of_any_size(pattern: Any, value: Any, path: str) -> Iterator[Expected]:
-    """The same of containers of any size: at the places that there are."""
+    """Yield the scalars to compare of a container of any size, at the places in use."""
     match pattern:
         case FunctionSeq():
             yield f"len({path})", pattern.length, len(value)
@@ -149,14 +151,14 @@ def expected_of_any_size(pattern: Any, value: Any, path: str) -> Iterator[Expect
 
 
 def expected_items(patterns: Iterable[Any], items: Sequence[Any], path: str) -> Iterator[Expected]:
-    """The same, of what stands in order."""
+    """Yield the scalars to compare of the items of a sequence, in order."""
     for i, (inner, item) in enumerate(zip(patterns, items, strict=False)):
         yield from expected(inner, item, f"{path}[{i}]")
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedCall:
-    """A rule that a watched actor takes: the actor's name in the states of steps."""
+    """An application of a rule by a watched actor, with the actor's name in the states of steps."""
 
     role: str
     call: RuleCall
@@ -168,14 +170,14 @@ Actors = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class StepMatch:
-    """A step as it is compared with transitions."""
+    """A step prepared for comparison with transitions."""
 
     step: ProofStep
 
     def match(
         self, calls: Sequence[WatchedCall], state: ScopeValues, now: Actors
     ) -> tuple[list[WatchedCall], str]:
-        """The calls that the step contains; or none, and why."""
+        """Return the calls that the step contains, or an empty list and the reason."""
         found, later = Bindings(), list[tuple[Node, int]]()
         taken = list(self.consumed(calls, found, later))
         if not taken:
@@ -197,8 +199,9 @@ class StepMatch:
     def consumed(
         self, calls: Sequence[WatchedCall], found: Bindings, later: list[tuple[Node, int]]
     ) -> Iterator[WatchedCall]:
-        """The calls of the rules that the step evaluates, in their order: where a branch is not
-        taken, some of these are not called. No call of an actor overtakes another of its own."""
+        """Yield the calls of the rules that the step evaluates, in order. Some rules are not
+        called, because their branch is not taken. No call of an actor overtakes another call of the
+        same actor."""
         left = iter(self.step.taken)
         passed_over = set[str]()
         for call in calls:
@@ -224,7 +227,7 @@ class StepMatch:
                 left = iter(before)
 
     def changed(self, taken: Iterable[WatchedCall]) -> set[str]:
-        """The actors that the step changes, and those of the calls."""
+        """Return the names of the actors that the step or one of the calls changes."""
         names = {call.role for call in taken}
         before, after = self.step.before, self.step.after
         return names | {
@@ -234,9 +237,9 @@ class StepMatch:
     def free(
         self, found: Bindings, state: ScopeValues, wanted: Iterable[Expected]
     ) -> Iterator[Bindings]:
-        """Values of the unknowns that neither an argument nor the state gives: 0, 1, and what an
-        input had that may be this unknown. What is asked of one of several things is least of all
-        looked for."""
+        """Try values for the unknowns that neither an argument nor the state gives: 0, 1, and each
+        value of an input that may be this unknown. Unknowns that stand in a choice between
+        alternatives are searched least."""
         given = list(wanted)
         leaves = (n for n in reachable([node for _, node, _ in given]) if n.op == "leaf")
         names = [n.name for n in leaves if (n.name,) not in found and not knows(state, n.name)]
@@ -257,7 +260,8 @@ class StepMatch:
         found: Bindings,
         state: ScopeValues,
     ) -> str:
-        """Why the state, with these values, is none in which the step does that."""
+        """Return the first difference between the step, with these values, and the transition; ""
+        if they agree."""
 
         def value(name: str, *arguments: int) -> int:
             key = (name, *arguments)
@@ -270,7 +274,7 @@ class StepMatch:
 
 
 def branches(node: Node) -> Iterator[Node]:
-    """The unknowns among which conditions choose."""
+    """Yield the unknowns among which the conditions of a term choose."""
     if node.op == "ite":
         yield from branches(node.args[1])
         yield from branches(node.args[2])
@@ -288,12 +292,12 @@ def knows(state: ScopeValues, name: str) -> bool:
 
 
 View = Callable[[Any, Any, Actors, RuleCall], ScopeValues]
-"""The state before a call: a world, what was before it, the watched actors as they are by then, and
-the call."""
+"""Builds the state before a call from a world, its past, the watched actors at this point, and the
+call."""
 
 
 class Simulation:
-    """Compares the transitions of one model with steps. `actors` finds those that the theorems
+    """Compares the transitions of one model with steps. `actors` finds the actors that the theorems
     watch."""
 
     def __init__(
@@ -310,7 +314,7 @@ class Simulation:
         self.seen = SimulationResult()
 
     def run(self, found: SourceGraph, pasts: Sequence[Any]) -> SimulationResult:
-        """Compare each transition of a scope; each world has a past."""
+        """Compare each transition of a scope. `pasts` holds the past of each world."""
         with recorded_calls(self.stepper.model) as calls:
             for before, instance, _ in found.edges:
                 rule, choice = found.instances[instance]
@@ -323,7 +327,7 @@ class Simulation:
     def transition(
         self, event: str, first: tuple[Any, Any], moved: Any, calls: Sequence[RuleCall]
     ) -> None:
-        """Compare the rules that one transition takes; `first` is the world before it, with its
+        """Compare the rules that one transition applies. `first` is the world before it, with its
         past."""
         now, then = self.actors(first[0]), self.actors(moved)
         left = self.watched(calls, now, then)
@@ -339,7 +343,8 @@ class Simulation:
                 self.seen.refuse(event, name, "no rule of it has changed it")
 
     def watched(self, calls: Sequence[RuleCall], now: Actors, then: Actors) -> list[WatchedCall]:
-        """The calls of watched actors; without those of which nothing is left, if there are any."""
+        """Return the calls of watched actors, without those whose result nothing uses, if there are
+        such calls."""
         found, end = followed(calls, now)
         if end == then:
             return found
@@ -349,7 +354,7 @@ class Simulation:
     def matched(
         self, calls: Sequence[WatchedCall], state: ScopeValues, now: Actors
     ) -> tuple[list[WatchedCall], list[str]]:
-        """Calls that one step contains; or none, and why not."""
+        """Return calls that one step contains, or an empty list and the reasons of all steps."""
         reasons = []
         for step in self.steps:
             taken, why = step.match(calls, state, now)
@@ -361,8 +366,8 @@ class Simulation:
 
 
 def followed(calls: Iterable[RuleCall], now: Actors) -> tuple[list[WatchedCall], Actors]:
-    """The calls that change watched actors, and these actors after them. (What is sent is looked at
-    where it arrives.)"""
+    """Return the calls that change watched actors, and these actors afterwards. (A message that a
+    call sends is compared when it arrives.)"""
     actors, found = dict(now), []
     for call in calls:
         role = next((name for name, actor in actors.items() if actor is call.actor), None)
@@ -375,7 +380,8 @@ def followed(calls: Iterable[RuleCall], now: Actors) -> tuple[list[WatchedCall],
 
 
 def is_used(call: RuleCall, calls: Sequence[RuleCall], then: Iterable[Any]) -> bool:
-    """Whether anything is left of a call: its actor, or what it sent to another."""
+    """Whether anything uses the result of a call: the actor that it returned, or a message that it
+    sent."""
     later = calls[next(i for i, other in enumerate(calls) if other is call) + 1 :]
     taken = {id(value) for other in later for value in other.inputs}
     return (
@@ -386,13 +392,13 @@ def is_used(call: RuleCall, calls: Sequence[RuleCall], then: Iterable[Any]) -> b
 
 
 def distinct(world: Any) -> Any:
-    """The same world, each of whose actors is an object of its own."""
+    """Return an equal world in which each actor is an object of its own."""
     parts = {field.name: getattr(world, field.name) for field in fields(world)}
     return type(world)(**{name: copied(value) for name, value in parts.items()})
 
 
 def copied(value: Any) -> Any:
-    """A record, or a map of records, as other objects."""
+    """Copy a record, or a map of records."""
     if isinstance(value, Map):
         return Map(tuple(map(copied, value.values())))
     return replace(value) if is_record(value) else value

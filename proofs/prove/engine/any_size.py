@@ -1,9 +1,10 @@
-"""Evaluation where nothing has a size: no condition on sizes, lengths or choices folds away.
+"""Evaluates a text for scopes of any size: no condition on sizes, lengths or choices folds away.
 
-The layout is that of one scope: a map has as many slots as there, and a tuple, too. But what the
-text can ask of it is unknown: how many elements a tuple has, of how many a sum is, under which key
-or at which place something stands. So both sides of each condition are evaluated, unless the text's
-own constants, or the variant, decide it. This says what a text may do, not when.
+The layout is that of one scope, so maps and tuples have as many slots as in that scope. Everything
+that the text can ask about sizes is unknown: the length of a tuple, the number of terms of a sum,
+the key or place of an element. Both sides of each condition are therefore evaluated, unless
+constants of the text or the variant decide it. The result says which effects a text may have, not
+when it has them.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from proofs.prove.engine.step_evaluator import StepEvaluator
 from proofs.prove.engine.unknowns import Unknowns, number
 
 FEW = 2
-"""So many elements stand for any number of them."""
+"""The number of elements that stand for any number of elements."""
 
 
 class AnyUnknowns(Unknowns):
-    """Makes values of unknowns whose tuples have any length."""
+    """Makes values of unknowns in which tuples have any length."""
 
     def tuple_of(self, hint: Any, name: str, arguments: tuple[Node, ...]) -> Seq:
-        """A tuple of any length, and its first slots."""
+        """Return a tuple of any length, with its first slots."""
         inner = self.shapes.element(hint)
         count = max(1, self.shapes.capacity(hint))
         slots = tuple(self.value(inner, f"{name}[{i}]", arguments) for i in range(count))
@@ -37,7 +38,7 @@ class AnyUnknowns(Unknowns):
 
 
 class AnyEvaluator(StepEvaluator):
-    """Evaluates a text in any scope, in the layout of one."""
+    """Evaluates a text for scopes of any size, in the layout of one scope."""
 
     def __init__(self, model: Model, k: Any, overrides: Overrides) -> None:
         super().__init__(model, k, overrides)
@@ -53,11 +54,13 @@ class AnyEvaluator(StepEvaluator):
         return MapValue((value,) * count)
 
     def slots_of(self, size: Node) -> int | None:
-        """How many slots the layout has for a size; None if it is none of the bounds."""
+        """Return the number of slots that the layout has for a size; None if the size is not one of
+        the bounds."""
         return size.value if size.is_const else self.layout.get(size)
 
     def elements(self, node: ast.expr, frame: Frame) -> list[tuple[Node, Any]]:
-        """What a generator runs over: of a range, or under a key, any number."""
+        """Return the elements that a generator runs over. A range and the items under a key have
+        any number of elements."""
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and isinstance(called, ast.Name) and called.id == "range":
             ends = [self.integer(a, frame) for a in node.args]
@@ -70,15 +73,16 @@ class AnyEvaluator(StepEvaluator):
         return found
 
     def is_there(self, at: int) -> Node:
-        """Whether there are so many."""
+        """Return whether more than `at` elements exist; the number is unknown."""
         return dag.lt(dag.const(at), leaf("how many", 0, INFINITE))
 
     def place_at(self, at: int) -> Node:
-        """Any key, or place."""
+        """Return any key, or any place."""
         return number(f"place {at}")
 
     def reduce(self, name: str, generator: ast.GeneratorExp, frame: Frame) -> Any:
-        """all, any, sum or tuple of a generator: a sum, and a length, are of any number."""
+        """Evaluate all, any, sum or tuple of a generator. A sum has any value, and a tuple any
+        length."""
         found = super().reduce(name, generator, frame)
         if name == "sum":
             return dag.add(found, number("more"))
@@ -87,7 +91,7 @@ class AnyEvaluator(StepEvaluator):
         return found
 
     def _Subscript(self, node: ast.Subscript, frame: Frame) -> Any:
-        """An element; or a slice, whose beginning need not be a constant here."""
+        """Evaluate an element, or a slice whose beginning need not be a constant."""
         lower = node.slice.lower if isinstance(node.slice, ast.Slice) else None
         if lower is None or self.integer(lower, frame).is_const:
             return super()._Subscript(node, frame)
@@ -95,8 +99,8 @@ class AnyEvaluator(StepEvaluator):
         return Seq(dag.sub(owner.length, self.integer(lower, frame)), owner.slots)
 
     def method(self, node: ast.Call, name: str, owner: Any, frame: Frame) -> Any:
-        """A method of a map or of a set; what is put into a set may be any number. What is put
-        under the key of the last put replaces that."""
+        """Call a method of a map or a set. Any number may be put into a set. A second put under one
+        key replaces the first."""
         if name == "plus" and isinstance(owner, SetValue):
             (element,) = (self.value(a, frame) for a in node.args)
             pairs = enumerate(owner.bits)
@@ -114,7 +118,7 @@ class AnyEvaluator(StepEvaluator):
 
 
 def layout_of(bounds: Any, overrides: Overrides) -> Mapping[Node, int]:
-    """The sizes of a layout, by the unknowns that stand for them."""
+    """Map the unknowns that stand for sizes to the sizes of the layout."""
     found = {}
     for (owner, name), node in overrides.items():
         value = getattr(bounds, name, None) if owner == type(bounds).__name__ else None

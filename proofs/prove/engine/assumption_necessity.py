@@ -1,4 +1,5 @@
-"""Assumption necessity: a trace that an assumption excludes, and that breaks a guarantee."""
+"""Shows that an assumption is necessary: a trace that the assumption excludes breaks a
+guarantee."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from proofs.trace.replay import Stepper
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Where a run that the assumption excludes breaks a guarantee."""
+    """The configuration in which a run that the assumption excludes breaks a guarantee."""
 
     property: str
     bounds: Mapping[str, int]
@@ -27,7 +28,8 @@ class Dropped:
 
 
 def shortest_trace(name: str, dropped: Dropped) -> Finding | None:
-    """A shortest trace that the assumption of that name excludes; None if there is none."""
+    """Return a shortest trace that breaks a guarantee and that this assumption excludes; None if no
+    such trace exists."""
     home = dropped.home
     model: Model = load_model(home, dropped.patches)
     configuration = model.configuration

@@ -1,4 +1,5 @@
-"""What theorems may rest on, in words; and what an assumption leaves out of a world."""
+"""The assumptions that theorems rest on, in words, and the parts of a world that each one
+excludes."""
 
 from __future__ import annotations
 
@@ -11,9 +12,10 @@ from proofs.lift.source import Model
 
 @dataclass(frozen=True, slots=True)
 class ProofAssumption:
-    """What theorems may rest on. It is about the sizes that it `claims`: of all others a theorem
-    holds whatever they are. The parts of worlds that `stay` are, by it, as they were at first. The
-    events that it leaves out say so themselves (`excluded_by` of `model.language.event`)."""
+    """An assumption that theorems may rest on. `claims` are the sizes that the assumption fixes; a
+    theorem holds for any value of all other sizes. `stay` are the parts of worlds that keep their
+    initial value. Events declare themselves which assumption leaves them out (`excluded_by` of
+    `model.language.event`)."""
 
     says: str
     stay: tuple[str, ...] = ()
@@ -21,13 +23,13 @@ class ProofAssumption:
 
 
 def events_left_out(model: Model, assumptions: Collection[str]) -> frozenset[str]:
-    """The events of a model's world that some of the assumptions leave out."""
+    """Return the events of a model's world that some of the assumptions leave out."""
     events = ((name, declaration_of(rule).excluded_by) for name, rule in model.rules.items())
     return frozenset(name for name, excluded_by in events if excluded_by in assumptions)
 
 
 def claimed_by(table: Mapping[str, ProofAssumption], assumptions: Iterable[str]) -> frozenset[str]:
-    """The sizes that are as assumptions of a table say."""
+    """Return the sizes that some of these assumptions fix."""
     return frozenset(size for name in assumptions if name in table for size in table[name].claims)
 
 
@@ -39,4 +41,4 @@ ASSUMPTIONS: Mapping[str, ProofAssumption] = {
 }
 
 OF_STEPS = ("steps_are_the_events",)
-"""Assumed of steps that are not the rules of the world as they stand."""
+"""The assumption of every proof whose steps are not the rules of the world as written."""

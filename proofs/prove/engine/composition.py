@@ -1,9 +1,10 @@
-"""Any world of a composition: its rules as steps, and the obligations that its clauses hold always.
+"""Proofs about any world of a composition: its rules become steps, its clauses become obligations.
 
-Theory of operation. A map or a set whose size is 0 in the bounds has any number of keys, and
-numbers have no ends. Each rule of the world is evaluated as its text stands, for any choice; what
-it requires is assumed, and the limits of scopes are left out. So a composition brings its clauses
-and what of its configuration is unknown; what its rules do is said by its text alone.
+Theory of operation. A map or a set with size 0 in the bounds has any number of keys, and numbers
+have no ends. Each rule of the world is evaluated as its text stands, with unknown choices. The
+requirements of the rule are assumed, and the limits of scopes are ignored. A composition therefore
+supplies only its clauses and the unknown parts of its configuration; the text of the model says
+what the rules do.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from proofs.prove.engine.world_simulation import simulate_rules
 
 @dataclass(frozen=True, slots=True)
 class Obligations:
-    """What proves a theorem: obligations by name, made as they are asked for. If they are those of
-    an induction, its steps must be all that can happen to what its `clauses` speak of."""
+    """The obligations that prove a theorem, by name, made when they are asked for. If they come
+    from an induction, its steps must cover every change of the state that its `clauses` read."""
 
     named: Named
     induction: Induction | None = None
@@ -46,27 +47,29 @@ class Obligations:
 
 
 Kept = dict[tuple[Any, ...], Any]
-"""What the theorems of one plan share, by what it was made of."""
+"""Objects that the theorems of one plan share, by what they were made of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What the proofs say of a model of `proofs.lift.source.COMPOSITIONS`, for one theorem.
+    """The input of the proofs for one theorem about a model of `proofs.lift.source.COMPOSITIONS`.
 
-    `bounds` sizes its worlds: 0 is any number; `unknown` are attributes of its configuration, by
-    class and name, that may be anything, besides all sizes that are not `claimed`. `axioms` say
-    what is so of them, or of functions: of ghosts, which no rule reads, and of `contracts`, which
-    replace functions of the text; `lemmas` prove of the text what they say of a contract.
+    `bounds` sizes the worlds; size 0 means any number. `unknown` lists attributes of the
+    configuration, by class and name, that may have any value, in addition to all sizes that are not
+    `claimed`. `axioms` constrain the unknown attributes and the functions: the ghosts, which no
+    rule reads, and the `contracts`, which replace functions of the text. `lemmas` prove from the
+    text what the axioms say of a contract.
 
-    `worlds` makes steps that are not the rules of the world as they stand, but those that `steps`
-    names; `promises` are assumed of each step whose inputs they name.
+    `worlds` makes steps other than the rules of the world as written; `steps` names these steps.
+    `promises` are assumed of each step whose inputs they name.
 
-    A trace that breaks a guarantee under another variant is looked for in `searched` first. For the
-    check in `scopes`, each under each of `variants`, clauses and axioms are evaluated on each
-    world; or `check` does it all. Without `variants` its scopes are searched under the theorem's.
+    A trace that breaks a guarantee under another variant is searched for in `searched` first. For
+    the check in `scopes`, under each of `variants`, clauses and axioms are evaluated on each world,
+    unless `check` replaces this. Without `variants` the scopes are searched under the theorem's own
+    variant.
 
-    The theorem is about the `goal` alone, if there is one; else about all clauses. `assumes` is
-    what is assumed of each proof that is made in this way. `patches` change the model first.
+    The theorem is about the `goal` alone if one is given, else about all clauses. `assumes` names
+    the assumptions of every proof that is made in this way. `patches` change the model first.
     """
 
     home: str
@@ -90,20 +93,20 @@ class Composition:
     patches: tuple[Patch, ...] = ()
 
     def obligations(self, model: Model, variant: str, usual: str, kept: Kept) -> Obligations:
-        """What proves a theorem whose usual variant is another one or this. What theorems share is
-        taken from `kept`, or added there."""
+        """Return what proves a theorem under `variant`; `usual` is the theorem's own variant. Parts
+        that theorems share are taken from `kept`, or added to it."""
         ruled = self.ruled_by(model, variant, usual)
         induction = CompositionInduction(ruled, model, variant)
         return Obligations(induction.obligations(), induction, ruled.clauses)
 
     def speaks_of(self, variant: Any, usual: Any) -> bool:
-        """Whether a variant is one that these proofs can be made under, as under the usual one."""
+        """Whether these proofs can be made under `variant` as under the usual one."""
         return True
 
     def ruled_by(self, model: Model, variant: str, usual: str) -> Composition:
-        """What the proofs would say under a variant that is not the usual one: the rules in which
-        it differs are its own, and so are those that are assumed together with them; what was
-        assumed of them is not."""
+        """Return the composition for a variant that may differ from the usual one. Rules in which
+        the two differ become those of `variant`, and so do the rules that an axiom ties to them;
+        the axioms about such rules are dropped."""
         asked, known = (model.variants.parse(text) for text in (variant, usual))
         rules = {name for owner, name in self.unknown if owner == "Variant"}
         differs = {name for name in rules if getattr(asked, name) != getattr(known, name)}
@@ -120,7 +123,7 @@ class Composition:
         return replace(self, unknown=unknown, axioms=axioms)
 
     def configuration(self, model: Model, variant: str) -> Any:
-        """The configuration of the proofs."""
+        """Return the configuration of the proofs."""
         parts = model.configuration
         bounds = parts.Bounds(**self.bounds)
         chosen = model.variants.parse(variant)
@@ -139,11 +142,12 @@ class Worlds:
 
     @property
     def overrides(self) -> Overrides:
-        """What is unknown of the configuration: all sizes but those that are claimed."""
+        """Return the unknown parts of the configuration: all sizes except those that are claimed,
+        and `unknown`."""
         return {**unknown_sizes(self.k.bounds, self.of.claimed), **self.of.unknown}
 
     def evaluator(self) -> StepEvaluator:
-        """An evaluator without a scope's limits."""
+        """Return an evaluator that ignores a scope's limits."""
         contracts: dict[str, Callable[..., Any]] = {
             "filled": _filled,
             "within_scope": no_limit,
@@ -153,17 +157,17 @@ class Worlds:
 
     @property
     def lifter(self) -> Lifter:
-        """What reads clauses."""
+        """Return the lifter that reads clauses."""
         contracts = self.of.contracts
         return Lifter(self.model, self.k, self.overrides, contracts, lambda state: state)
 
     def initial(self) -> Any:
-        """The world that every scope begins in."""
+        """Return the world in which every scope begins."""
         result: Any = self.evaluator().call(self.model.scopes.initial, [self.k])
         return result
 
     def step(self, rule: str, function: Callable[..., Any]) -> ProofStep:
-        """One rule, its choices any numbers."""
+        """Return one rule as a step whose choices are any numbers."""
         names = list(inspect.signature(function).parameters)[2:]
         choices = {name: number(name) for name in names}
         evaluator = self.evaluator()
@@ -173,7 +177,7 @@ class Worlds:
         return ProofStep(rule, self.before, after, assumed, choices)
 
     def steps(self) -> Iterator[ProofStep]:
-        """All rules, in the order of the text."""
+        """Yield all rules as steps, in the order of the text."""
         for rule, function in self.model.rules.items():
             yield self.step(rule, function)
 
@@ -205,15 +209,15 @@ class CompositionInduction(Induction):
         )
 
     def obligations(self) -> Named:
-        """Of the composition's lemmas, and of its clauses."""
+        """Yield the obligations of the composition's lemmas, then those of its clauses."""
         for lemma in self.of.lemmas(self.worlds) if self.of.lemmas else ():
             yield lemma.name, lemma
         yield from self.of_clauses(self.of.clauses)
 
 
 def check_world_scope(of: Composition, scope: ScopeOfProof) -> ScopeCheck:
-    """Check each clause, and each axiom, in each world of a scope; and each transition, which a
-    step must match."""
+    """Check each clause and axiom in each world of a scope, and match each transition with a
+    step."""
     k, found = scope.k, scope.graph
     check = check_clauses((*of.clauses, *of.axioms), scope, found.worlds)
     ghosts = {n: f for n, f in of.clauses[0].holds.__globals__.items() if n in of.contracts}

@@ -1,12 +1,14 @@
-"""Formulas from text: a predicate over a proof state, lifted to a term over bound numbers.
+"""Lifts a predicate over a proof state from its text to a formula over bound numbers.
 
-Theory of operation. A clause is a function in plain Python. Over a concrete state Python evaluates
-it; over a state of unknowns the lifter does, by the rules of `proofs.lift.evaluate` and one more: a
-comprehension over something of any size is a quantifier. The number that it runs over gets a
-fresh name, which no unknown of a state or a step may have: none is captured.
-A formula is true for all values of its bound numbers. So a quantifier may stand only where it
-becomes one of those: `all` where the clause asserts it, `any` where the clause denies it. What
-exists is named by a ghost.
+Theory of operation. A clause is a function in plain Python. Python evaluates it over a concrete
+state. The lifter evaluates it over a state of unknowns, by the rules of `proofs.lift.evaluate` and
+one more: a comprehension over a container of any size becomes a quantifier. The number that the
+quantifier binds gets a fresh name, which no unknown of a state or step may have, so no unknown is
+captured.
+
+A formula is true for all values of its bound numbers. A quantifier may therefore stand only at a
+place that makes it universal: `all` in an asserted position, `any` in a denied position. To say
+that an element exists, a clause names the element by a ghost.
 """
 
 from __future__ import annotations
@@ -32,25 +34,26 @@ from proofs.prove.engine.unknowns import bound, function, number
 T = TypeVar("T")
 
 SIGN = "?"
-"""In a frame: 1 where the function that is evaluated is asserted, -1 where it is denied, else 0."""
+"""A frame's entry for the sign of the evaluated function: 1 if it is asserted, -1 if denied, else
+0."""
 REDUCTIONS = ("all", "any")
 
 
 def every(size: int) -> range:
-    """In a scope, each number that there is; where it is lifted, any number at all."""
+    """Return the numbers of a scope; the lifter takes this for any number at all."""
     return range(size)
 
 
 def as_tuple(*numbers: Node) -> tuple[Node, ...]:
-    """What a set of tuples has in it."""
+    """Return an element of a set of tuples."""
     return numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordSet:
-    """A set of records, of any size: those whose numbers `holds` is true of.
+    """A set of records of any size: the records for whose numbers `holds` is true.
 
-    `names` are the numbers that tell a record, `made` is the record that has them.
+    `names` are the numbers that identify a record; `made` builds the record from them.
     """
 
     holds: Callable[..., Node]
@@ -58,11 +61,11 @@ class RecordSet:
     made: Callable[..., Any] = as_tuple
 
     def __call__(self, *numbers: Node) -> Node:
-        """Whether the record with these numbers is in it."""
+        """Return whether the record with these numbers is in the set."""
         return self.holds(*numbers)
 
     def plus(self, numbers: Sequence[Node], condition: Node = TRUE) -> RecordSet:
-        """With one more record, if a condition holds."""
+        """Return the set with one more record, if a condition holds."""
 
         def holds(*asked: Node) -> Node:
             same = (a.eq(b) for a, b in zip(asked, numbers, strict=True))
@@ -71,20 +74,21 @@ class RecordSet:
         return replace(self, holds=holds)
 
     def any_record(self, fresh: Callable[..., Node]) -> tuple[Node, Any]:
-        """One that stands for each."""
+        """Return one record that stands for each, with the condition that it is in the set."""
         numbers = [fresh(f".{name}") for name in self.names]
         return self.holds(*numbers), self.made(*numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class ValuesByCondition:
-    """Values, each of which is there if its condition holds."""
+    """Values that are present under a condition each."""
 
     cases: tuple[tuple[Node, Any], ...]
 
 
 def present(*cases: tuple[Any, T]) -> tuple[T, ...]:
-    """The values whose condition holds. Where that is unknown, the lifter knows what is meant."""
+    """Return the values whose condition holds. For unknown conditions the lifter takes the result
+    as a ValuesByCondition."""
     if any(isinstance(condition, Node) for condition, _ in cases):
         return ValuesByCondition(tuple((dag.operand(there), v) for there, v in cases))  # type: ignore[return-value]
     return tuple(value for condition, value in cases if condition)
@@ -92,9 +96,9 @@ def present(*cases: tuple[Any, T]) -> tuple[T, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LiftedGoal:
-    """What is to be proved, in which nothing is bound: of `records`, each any one of a tuple, or of
-    a map, with its place there. `choices` say which ones those are that it says exist; they may be
-    assumed. `kept` are the places of those of a tuple that it keeps."""
+    """A goal to be proved in which no number is bound. `records` are arbitrary elements of tuples
+    or maps, each with its place. `choices` say which elements the goal claims to exist; they may be
+    assumed. `kept` are the places of the elements that a filtered tuple keeps."""
 
     node: Node
     choices: tuple[Formula, ...]
@@ -106,7 +110,7 @@ class LiftedGoal:
 class Lifter:
     """Lifts predicates over the states of one model in one configuration; see `Evaluator`.
 
-    `view` gives a state of unknowns as clauses read it.
+    `view` turns a state of unknowns into the form that clauses read.
     """
 
     model: Model
@@ -116,19 +120,20 @@ class Lifter:
     view: Callable[[Any], Any]
 
     def formula(self, predicate: Callable[..., Any], *arguments: Any) -> Formula:
-        """What a predicate says of its arguments; it may take the configuration before them."""
+        """Return the formula of a predicate of its arguments; the predicate may take the
+        configuration first."""
         evaluator = FormulaEvaluator(self.model, self.k, self.overrides, self.contracts)
         value = evaluator.call(predicate, [*configured(predicate, self.k), *arguments], 1)
         return tuple(evaluator.numbers), value
 
     def goal(self, predicate: Callable[..., Any], *arguments: Any) -> LiftedGoal:
-        """What a predicate says, to be proved of any elements."""
+        """Return the goal of a predicate, to be proved of arbitrary elements."""
         evaluator = GoalEvaluator(self.model, self.k, self.overrides, self.contracts)
         value = evaluator.call(predicate, [*configured(predicate, self.k), *arguments], 1)
         return LiftedGoal(value, *map(tuple, evaluator.noted))
 
     def node(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The value of a function in which nothing is bound."""
+        """Return the value of a function that binds no number."""
         bound, value = self.formula(function, *arguments)
         assert not bound, f"{function.__name__} binds {bound}"
         return value
@@ -136,17 +141,17 @@ class Lifter:
 
 @functools.cache
 def takes_configuration(predicate: Callable[..., Any]) -> bool:
-    """Whether a predicate takes the configuration first."""
+    """Whether a predicate takes the configuration as its first argument."""
     return next(iter(inspect.signature(predicate).parameters)) == "k"
 
 
 def configured(predicate: Callable[..., Any], k: Any) -> tuple[Any, ...]:
-    """The configuration, if a predicate takes it first."""
+    """Return the configuration as an argument, if a predicate takes it first."""
     return (k,) if takes_configuration(predicate) else ()
 
 
 class FormulaEvaluator(Evaluator):
-    """Evaluates predicates; `numbers` are those that quantifiers have bound."""
+    """Evaluates predicates; `numbers` are the numbers that quantifiers have bound."""
 
     def __init__(
         self,
@@ -162,7 +167,8 @@ class FormulaEvaluator(Evaluator):
     # Calls
 
     def call(self, function: Callable[..., Any], arguments: Sequence[Any], sign: int = 0) -> Any:
-        """The value of function(*arguments), of the model or of the proofs."""
+        """Return the value of function(*arguments); the function is one of the model or of the
+        proofs."""
         if contract := self.contract_of(function):
             return contract(self, *arguments)
         is_ours = function.__module__.startswith("proofs.")
@@ -194,18 +200,18 @@ class FormulaEvaluator(Evaluator):
     def apply(
         self, node: ast.Call, function: Any, arguments: list[Any], named: dict[str, Any]
     ) -> Any:
-        """As of the model; also a function or a class of the proofs, and a ghost, which is a
-        function of unknowns."""
+        """Apply a function as the model's evaluator does. Functions and classes of the proofs and
+        ghosts, which are functions of unknowns, may be applied too."""
         if isinstance(function, FunctionType) and has_text(self.model, function):
             return self.call(function, arguments, self._signs[-1])
         if callable(function) and function.__module__.startswith("proofs."):
             return self.lift(function(*arguments, **named))
         return super().apply(node, function, arguments, named)
 
-    # Without paths: what is true of a state is true wherever it is read
+    # Without path conditions: a fact about a state is true wherever it is read
 
     def choose(self, condition: Node, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-        """Both outcomes, merged."""
+        """Evaluate both outcomes and merge them."""
         if condition.is_const:
             return then() if condition.value else otherwise()
         return containers.merge(self.shapes, condition, then(), otherwise())
@@ -215,7 +221,7 @@ class FormulaEvaluator(Evaluator):
         joined = dag.conjunction if isinstance(node.op, ast.And) else dag.disjunction
         return joined(parts)
 
-    # Tuples, as what is looked for and where
+    # Membership of tuples and in tuples
 
     def _Tuple(self, node: ast.Tuple, frame: Frame) -> Any:
         if any(isinstance(part, ast.Starred) for part in node.elts):
@@ -223,7 +229,8 @@ class FormulaEvaluator(Evaluator):
         return Seq(dag.const(len(node.elts)), tuple(self.value(e, frame) for e in node.elts))
 
     def compared(self, node: ast.Compare, operator: ast.cmpop, left: Any, right: Any) -> Node:
-        """One comparison; also whether a tuple is in a set of records, or a value in a tuple."""
+        """Compare two values; also whether a tuple is in a set of records, or a value in a
+        tuple."""
         if not isinstance(operator, (ast.In, ast.NotIn)) or not isinstance(right, (RecordSet, Seq)):
             return super().compared(node, operator, left, right)
         if isinstance(right, RecordSet):
@@ -235,7 +242,7 @@ class FormulaEvaluator(Evaluator):
     # Comprehensions
 
     def reduced(self, name: str, generator: ast.GeneratorExp, frame: Frame, sign: int) -> Node:
-        """all or any of a generator. What is so of a slot is told apart as the text does."""
+        """Evaluate all or any of a generator. Conditions on a slot are split as in the text."""
         known = len(self.numbers)
         found = list(self.cases(generator.generators, frame, sign * (1 if name == "all" else -1)))
         values = [(kept, self.boolean(generator.elt, inner)) for kept, inner in found]
@@ -250,8 +257,8 @@ class FormulaEvaluator(Evaluator):
     def cases(
         self, clauses: Sequence[ast.comprehension], frame: Frame, sign: int
     ) -> Iterator[tuple[Node, Frame]]:
-        """For each way to choose elements: whether there is one, and the names that it binds. Where
-        there is any number of elements, one that stands for each."""
+        """Yield the condition and the bindings of each way to choose elements. If there may be any
+        number of elements, one element stands for each."""
         if not clauses:
             yield TRUE, frame
             return
@@ -266,7 +273,8 @@ class FormulaEvaluator(Evaluator):
     def chosen(
         self, clause: ast.comprehension, frame: Frame, sign: int
     ) -> Iterator[tuple[Node, Any]]:
-        """What one generator runs over: whether it exists, and its value."""
+        """Yield the elements that one generator runs over, each with the condition that it
+        exists."""
         many = self.many(clause.iter, frame)
         if many is None:
             yield from self.elements(clause.iter, frame)
@@ -278,13 +286,14 @@ class FormulaEvaluator(Evaluator):
         yield many(lambda field="": self.fresh(f"{target.id}{field}"))
 
     def fresh(self, name: str) -> Node:
-        """A number that is bound from here on, whose name nothing else has."""
+        """Bind a number under a name that nothing else has."""
         again = sum(node.name.partition("'")[0] == bound(name).name for node in self.numbers)
         self.numbers.append(bound(f"{name}'{again}" if again else name))
         return self.numbers[-1]
 
     def many(self, node: ast.expr, frame: Frame) -> Many | None:
-        """What a generator over any number of elements stands for; None if they are some slots."""
+        """Return what stands for a generator over any number of elements; None if it runs over
+        slots."""
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(called, ast.Name) and called.id == "range":
             assert isinstance(node, ast.Call)
@@ -304,7 +313,7 @@ class FormulaEvaluator(Evaluator):
         return many_of(owner, counted=counted)
 
     def elements(self, node: ast.expr, frame: Frame) -> list[tuple[Node, Any]]:
-        """The slots that a generator runs over; also neighbours among them."""
+        """Return the slots that a generator runs over, or pairs of neighbouring slots."""
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and isinstance(called, ast.Name) and called.id == "pairwise":
             slots = super().elements(node.args[0], frame)
@@ -315,7 +324,7 @@ class FormulaEvaluator(Evaluator):
         return super().elements(node, frame)
 
     def bound_to(self, target: ast.expr, element: Any) -> Frame:
-        """The names that a generator binds, to an element or to the parts of one."""
+        """Return the names that a generator binds to an element or to its parts."""
         if isinstance(target, ast.Tuple):
             pairs = zip(target.elts, element, strict=True)
             return {n: v for t, e in pairs for n, v in self.bound_to(t, e).items()}
@@ -324,8 +333,9 @@ class FormulaEvaluator(Evaluator):
 
 
 class GoalEvaluator(FormulaEvaluator):
-    """Evaluates what is to be proved. It is so of any elements: these are constants. Where it says
-    that one exists, that is the first; a tuple of those that are kept has them in their order."""
+    """Evaluates a goal to be proved of arbitrary elements, which become constants. If the goal
+    claims that an element exists, the first such element is taken. A filtered tuple has the
+    elements that it keeps in their order."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -334,18 +344,19 @@ class GoalEvaluator(FormulaEvaluator):
 
     @property
     def noted(self) -> tuple[list[Any], ...]:
-        """What was met on the way."""
+        """Return the choices, records and kept places that were met during evaluation."""
         return self.choices, self.records, self.kept
 
     def fresh(self, name: str) -> Node:
-        """Any number."""
+        """Return any number."""
         self.numbers.append(number(f"any {name} {len(self.numbers)}"))
         return self.numbers[-1]
 
     def chosen(
         self, clause: ast.comprehension, frame: Frame, sign: int
     ) -> Iterator[tuple[Node, Any]]:
-        """What one generator runs over; the records of a tuple of any size are noted."""
+        """Yield the elements that one generator runs over, and note the records of a tuple of any
+        size."""
         known = len(self.numbers)
         for exists, element in super().chosen(clause, frame, sign):
             if len(self.numbers) > known:
@@ -355,7 +366,7 @@ class GoalEvaluator(FormulaEvaluator):
             yield exists, element
 
     def reduced(self, name: str, generator: ast.GeneratorExp, frame: Frame, sign: int) -> Node:
-        """all or any of a generator."""
+        """Evaluate all or any of a generator."""
         clause = generator.generators[0]
         is_bound = sign * (1 if name == "all" else -1) > 0
         owner = None if is_bound else self.any_size(clause.iter, frame)
@@ -365,7 +376,8 @@ class GoalEvaluator(FormulaEvaluator):
         return found
 
     def any_size(self, node: ast.expr, frame: Frame) -> containers.FunctionSeq | None:
-        """A tuple of any size that a generator runs over, or one of its elements with theirs."""
+        """Return the tuple of any size that a generator runs over, with places if it is enumerated;
+        None if there is no such tuple."""
         is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         called = node.func.id if is_call else ""  # type: ignore[attr-defined]
         if called in ("range", "pairwise", every.__name__):
@@ -377,7 +389,7 @@ class GoalEvaluator(FormulaEvaluator):
         return owner if isinstance(owner, containers.FunctionSeq) else None
 
     def reduce(self, name: str, generator: ast.GeneratorExp, frame: Frame) -> Any:
-        """tuple of a generator, also of what is kept of any number of elements."""
+        """Evaluate a tuple of a generator, which may filter any number of elements."""
         clause = generator.generators[0]
         owner = self.value(clause.iter, frame)
         if name != "tuple" or not clause.ifs or not isinstance(owner, containers.FunctionSeq):
@@ -411,11 +423,13 @@ class GoalEvaluator(FormulaEvaluator):
 
 
 Many = Callable[[Callable[..., Node]], tuple[Node, Any]]
-"""One element that stands for each: with fresh numbers, whether it is one, and its value."""
+"""Given fresh numbers, returns one element that stands for each, with the condition that it
+exists."""
 
 
 def many_of(owner: Any, *, counted: bool) -> Many | None:
-    """A tuple, map or set of any size; `counted` if an element comes with its index."""
+    """Return the element of a tuple, map or set of any size; with `counted` it comes with its
+    index."""
     if isinstance(owner, (containers.FunctionSeq, containers.FunctionMap)):
         size = owner.length if isinstance(owner, containers.FunctionSeq) else owner.size
         at = owner.at
@@ -429,7 +443,7 @@ def many_of(owner: Any, *, counted: bool) -> Many | None:
 
 
 def in_range(lo: Node, hi: Node, element: Callable[[Node], Any] = lambda i: i) -> Many:
-    """Each number from `lo` to before `hi`, or what stands there."""
+    """Return each number from `lo` to before `hi`, or the element at this place."""
 
     def any_one(fresh: Callable[..., Node]) -> tuple[Node, Any]:
         i = fresh()
@@ -439,7 +453,7 @@ def in_range(lo: Node, hi: Node, element: Callable[[Node], Any] = lambda i: i) -
 
 
 def conjuncts(node: Node) -> tuple[Node, ...]:
-    """What must all hold, in order."""
+    """Return the conjuncts of a node, in order."""
     found: list[Node] = []
     left = [node]
     while left:
@@ -456,18 +470,18 @@ def conjuncts(node: Node) -> tuple[Node, ...]:
 
 @functools.cache
 def _trees(module: str) -> dict[str, ast.FunctionDef]:
-    """The functions of a module of the proofs."""
+    """Return the functions of a module of the proofs, by name."""
     text = inspect.getsource(importlib.import_module(module))
     return {f.name: f for f in ast.parse(text).body if isinstance(f, ast.FunctionDef)}
 
 
 def text_of(function: Callable[..., Any]) -> ast.FunctionDef:
-    """The text of a function of the proofs."""
+    """Return the text of a function of the proofs."""
     return _trees(function.__module__)[function.__name__]
 
 
 def has_text(model: Model, function: Callable[..., Any]) -> bool:
-    """Whether a function is one of the model or of the proofs, at the top of its module."""
+    """Whether a function stands at the top of a module of the model or of the proofs."""
     if model.tree_of(function) is not None:
         return True
     ours = function.__module__.startswith(("proofs.prove", "model."))
@@ -475,12 +489,13 @@ def has_text(model: Model, function: Callable[..., Any]) -> bool:
 
 
 _SIGNS: dict[ast.AST, int] = {}
-"""Of each call: 1 where it is asserted if its function is, -1 where it is denied."""
+"""The sign of each call: 1 if it is asserted when its function is asserted, -1 if it is then
+denied."""
 
 
 @functools.cache
 def note_signs(tree: ast.FunctionDef) -> None:
-    """Note where a function asserts, and where it denies, what it calls."""
+    """Note for each call in a function whether it is asserted or denied."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Return) and node.value is not None:
             _note_sign(node.value, 1)

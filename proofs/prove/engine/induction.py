@@ -1,7 +1,7 @@
-"""Induction: a clause holds at first, and each step that begins where clauses hold keeps it.
+"""Induction: a clause holds initially, and each step from a state in which clauses hold keeps it.
 
-A clause names what its induction stands on: other clauses, facts, lemmas about a step (each proved
-before it is used) and assumptions. Nothing else is given to the solvers when it is proved.
+A clause names what its induction uses: other clauses, facts, lemmas about a step (each is proved
+before it is used) and assumptions. The solvers get nothing else when the clause is proved.
 """
 
 from __future__ import annotations
@@ -21,27 +21,29 @@ from proofs.prove.engine.step_evaluator import OwnChange, RuleApplication
 from proofs.prove.engine.unknowns import number
 
 LENGTH = number("length")
-"""The length of a prefix of a log, any."""
+"""The length of a prefix of a log; any number."""
 RULED = "rules_of_variant"
-"""What the variant says of the rules that are unknown to all other clauses."""
+"""The name by which a clause uses what the variant says of rules that are unknown to other
+clauses."""
 
 Named = Iterator[tuple[str, ProofObligation | None]]
-"""(step/clause, obligation); None where the step leaves the clause unchanged."""
+"""Pairs of (step/clause, obligation); the obligation is None if the step leaves the clause
+unchanged."""
 
 
 def of_state(s: Any) -> tuple[Any, ...]:
-    """A clause that is about a state alone."""
+    """Return the subject of a clause that is about a state alone."""
     return (s,)
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A predicate that holds in every state: `holds`, of what `subject` makes of the state.
+    """A predicate that holds in every state: `holds`, applied to what `subject` makes of the state.
 
-    Its induction stands on itself and on what it `uses`; it `follows` if that implies it. A clause
-    that is about `prefixes` holds of every prefix of the log, and its subject takes a length; of
-    other lengths than those that are `within` the log it says nothing. With what is `in_words` it
-    implies the model's guarantee of its name, as that one's text says it.
+    The induction of a clause uses the clause itself and the clauses named by `uses`. A clause
+    `follows` if those clauses imply it. A clause about `prefixes` holds of every prefix of the log,
+    and its subject takes a length; it says nothing of lengths that are not `within` the log.
+    Together with the clauses of `in_words` it implies the model's guarantee of the same name.
     """
 
     name: str
@@ -55,17 +57,17 @@ class Clause:
     in_words: tuple[str, ...] = ()
 
     def also(self, *uses: str) -> Clause:
-        """The same clause, standing on more."""
+        """Return the same clause with more clauses to use."""
         return replace(self, uses=self.uses.union(uses))
 
     def formula(self, lifter: Lifter, state: Any) -> Formula:
-        """What it says of a state of unknowns."""
+        """Return the formula of the clause in a state of unknowns."""
         if not self.prefixes:
             return lifter.formula(self.holds, *self.subject(lifter.view(state)))
         return self.of_prefix(lifter, state, LENGTH)
 
     def of_prefix(self, lifter: Lifter, state: Any, length: Node) -> Formula:
-        """What it says of the prefix of one length."""
+        """Return the formula of the clause for the prefix of one length."""
         seen = lifter.view(state)
         bound, body = lifter.formula(self.holds, *self.subject(seen, length))
         if self.within is None:
@@ -74,7 +76,7 @@ class Clause:
         return bound, conjunction(is_one.implies(part) for part in conjuncts(body))
 
     def is_so(self, k: Any, s: Any) -> bool:
-        """Whether it holds in a concrete state, by its own text."""
+        """Whether the clause holds in a concrete state, evaluated by its own text."""
         lengths: Iterable[tuple[int, ...]] = [()]
         if self.prefixes:
             lengths = [(length,) for length in range(len(s.log) + 1)]
@@ -86,19 +88,19 @@ Predicate = TypeVar("Predicate", bound=Callable[..., bool])
 
 
 class Declarer(Protocol):
-    """A decorator that leaves a predicate as it is, and notes what it declares."""
+    """A decorator that returns a predicate unchanged, and records what it declares."""
 
     def __call__(self, function: Predicate, /) -> Predicate:
-        """The predicate."""
+        """Return the predicate."""
 
 
 def described(function: Callable[..., Any]) -> str:
-    """A docstring in one line."""
+    """Return a docstring as one line."""
     return " ".join((function.__doc__ or "").split())
 
 
 def declared(kind: str, *clauses: Callable[[str, str, Any], Clause]) -> Declarer:
-    """A decorator that makes clauses of a predicate."""
+    """Return a decorator that makes clauses of a predicate."""
 
     def declare(function: Predicate) -> Predicate:
         made = (clause(function.__name__, described(function), function) for clause in clauses)
@@ -109,7 +111,8 @@ def declared(kind: str, *clauses: Callable[[str, str, Any], Clause]) -> Declarer
 
 
 def invariant(*, needs: Iterable[str] = (), follows: bool = False) -> Declarer:
-    """A clause: it holds in every state, by induction unless it follows from what it needs."""
+    """Declare a clause that holds in every state: by induction, or because it follows from its
+    needs."""
     uses = frozenset(needs)
     return declared("invariants", lambda name, says, f: Clause(name, says, f, uses, follows))
 
@@ -117,7 +120,8 @@ def invariant(*, needs: Iterable[str] = (), follows: bool = False) -> Declarer:
 def guarantee(
     *, needs: Iterable[str] = (), follows: bool = False, in_words: Iterable[str] = ()
 ) -> Declarer:
-    """A clause that a theorem is about; with what is `in_words` it implies the model's text."""
+    """Declare a clause that a theorem is about. With the clauses of `in_words` it implies the
+    model's text."""
     uses, words = frozenset(needs), tuple(in_words)
     return declared(
         "guarantees",
@@ -126,18 +130,19 @@ def guarantee(
 
 
 def of_nothing(_s: Any) -> tuple[Any, ...]:
-    """A clause about the configuration alone."""
+    """Return the subject of a clause that is about the configuration alone."""
     return ()
 
 
 def axiom(function: Callable[..., bool]) -> Clause:
-    """What no rule changes: what is so of ghosts, or of the configuration alone."""
+    """Declare what no rule changes: a property of ghosts, or of the configuration alone."""
     subject = of_nothing if [*inspect.signature(function).parameters] == ["k"] else of_state
     return Clause(function.__name__, described(function), function, subject=subject)
 
 
 def lemma(*, needs: Iterable[str] = ()) -> Declarer:
-    """What is so where a step is taken, and what that stands on."""
+    """Declare a lemma: a property that holds where a step is taken, with the clauses that it
+    needs."""
     uses = tuple(needs)
 
     def declare(function: Predicate) -> Predicate:
@@ -148,26 +153,26 @@ def lemma(*, needs: Iterable[str] = ()) -> Declarer:
 
 
 def collected(module: ModuleType, kind: str = "invariants") -> tuple[Clause, ...]:
-    """The clauses that a module declares, in its order."""
+    """Return the clauses that a module declares, in its order."""
     own = (f for f in vars(module).values() if getattr(f, "__module__", "") == module.__name__)
     return tuple(clause for f in own for clause in vars(f).get(kind, ()) if callable(f))
 
 
 def clause_of(function: Callable[..., bool]) -> Clause:
-    """The clause that a function is."""
+    """Return the clause that a function declares."""
     (found,) = (c for kind in ("invariants", "guarantees") for c in vars(function).get(kind, ()))
     assert isinstance(found, Clause)
     return found
 
 
 def clauses_of(*functions: Callable[..., bool]) -> tuple[Clause, ...]:
-    """The clauses that functions are."""
+    """Return the clauses that functions declare."""
     return tuple(map(clause_of, functions))
 
 
 @dataclass(frozen=True, slots=True)
 class Lemma:
-    """What holds where a step is taken, and the clauses that it stands on."""
+    """A property that holds where a step is taken, and the clauses that prove it."""
 
     name: str
     formula: Formula
@@ -175,21 +180,21 @@ class Lemma:
 
     @staticmethod
     def of(lifter: Lifter, function: Callable[..., bool], *arguments: Any) -> Lemma:
-        """The lemma that a function is, of its arguments."""
+        """Return the lemma that a function declares, of these arguments."""
         needs: tuple[str, ...] = vars(function)["needs"]
         return Lemma(function.__name__, lifter.formula(function, *arguments), needs)
 
 
 @dataclass(frozen=True, slots=True)
 class ProofStep:
-    """A rule applied to any state. `assumed` is what it requires of the state before.
+    """A rule applied to any state. `assumed` is what the rule requires of the state before.
 
-    `prefixes` are the lengths of the prefixes of the log that the step is about. `lemmas` hold too
-    where it is taken: each is proved first, then assumed by the clauses that use it. `given` are
-    assumptions by name, for the clauses that use them. Each clause also uses what it `recalls`.
-    `elsewhere` is another state in which the clauses hold before the step. `taken` are the rules of
-    actors whose text it evaluates, `edits` what it makes besides. The log that has prefixes `grows`
-    if it may have one batch more after the step.
+    `prefixes` are the lengths of the log's prefixes that the step is about. `lemmas` hold where the
+    step is taken: each is proved first, then assumed by the clauses that use it. `given` are
+    assumptions by name, for the clauses that use them. Each clause also uses the clauses that the
+    step `recalls`. `elsewhere` is another state in which the clauses hold before the step. `taken`
+    are the rules of actors that the step evaluates; `edits` are the changes that it makes outside
+    those rules. `grows` says that the log may have one batch more after the step.
     """
 
     rule: str
@@ -208,7 +213,7 @@ class ProofStep:
 
 
 def split(goal: Formula, groups: int) -> Iterator[tuple[str, Formula]]:
-    """A goal of many parts as so many goals, each with its number; 0 leaves it whole."""
+    """Split a goal of many parts into numbered goals, `groups` at most; 0 leaves it whole."""
     bound, body = goal
     parts = conjuncts(body) if groups else ()
     if not groups or len(parts) < groups:
@@ -220,11 +225,11 @@ def split(goal: Formula, groups: int) -> Iterator[tuple[str, Formula]]:
 
 
 class ClauseFormulas:
-    """What clauses say of states, each evaluated once.
+    """The formulas of clauses in states, each evaluated once.
 
-    The parts of a state that an evaluation reads are noted. What it says of another state in which
-    these very parts stand is the same: evaluating reads nothing else that differs. Clauses that
-    differ in what they use say the same, so inductions over the same states share this.
+    Evaluation notes which parts of a state it reads. In another state with these very parts the
+    formula is the same, because evaluation reads nothing else. Clauses that differ only in what
+    they use have the same formula, so inductions over the same states share this cache.
     """
 
     def __init__(self, lifter: Lifter) -> None:
@@ -232,7 +237,8 @@ class ClauseFormulas:
         self._made: dict[tuple[Any, ...], list[tuple[dict[str, Any], Formula]]] = {}
 
     def of(self, clause: Clause, state: Any, length: Node | None = None) -> Formula:
-        """What a clause says of a state; or of the prefix of its log that has this length."""
+        """Return the formula of a clause in a state, or for the prefix of its log that has this
+        length."""
         key = (clause.holds, clause.subject, clause.prefixes, length)
         known = self._made.setdefault(key, [])
         for read, formula in known:
@@ -249,14 +255,15 @@ class ClauseFormulas:
 
 
 def noting_reads(state: Any) -> tuple[Any, dict[str, Any]]:
-    """The same state, and its parts that have been read since. (A record is a part by itself.)"""
+    """Return a state that notes which of its parts are read, and the dictionary of these parts. (A
+    record counts as one part.)"""
     if isinstance(state, Rec):
         return state, {"fields": state.fields}
     read: dict[str, Any] = {}
     own = frozenset(vars(state))
 
     class Noting(type(state)):  # type: ignore[misc]
-        """Notes what is read of the state."""
+        """Notes each part of the state that is read."""
 
         def __getattribute__(self, name: str) -> Any:
             value = super().__getattribute__(name)
@@ -270,9 +277,9 @@ def noting_reads(state: Any) -> tuple[Any, dict[str, Any]]:
 
 
 class Induction:
-    """The obligations by which clauses hold in every state.
+    """The obligations which show that clauses hold in every state.
 
-    `formulas` reads clauses; `before` is any state, `initial` the first one. `facts` are true of
+    `formulas` reads clauses; `before` is any state, `initial` the first state. `facts` are true of
     functions that no rule changes, by name. Names of obligations begin with `prefix`; a goal of
     many parts is split into `groups`. Lemmas that use a clause which is `absent` are left out.
     """
@@ -301,7 +308,8 @@ class Induction:
 
     @cached_property
     def steps(self) -> tuple[ProofStep, ...]:
-        """All steps; evaluated where they are first asked for. What one recalls is proved here."""
+        """All steps, evaluated when they are first asked for. Checks that this induction proves
+        what each step recalls."""
         found = tuple(self._steps())
         for step in found:
             known = self.known.keys() | {lemma.name for lemma in self.lemmas_of(step)}
@@ -309,7 +317,7 @@ class Induction:
         return found
 
     def assumed(self, uses: Collection[str], step: ProofStep | None = None) -> list[Formula]:
-        """Clauses, facts, lemmas and assumptions by name: of clauses about prefixes, what they say
+        """Return clauses, facts, lemmas and assumptions by name. A clause about prefixes is assumed
         of the prefix in question and of those that the step is about."""
         lengths = (LENGTH, *(step.prefixes if step else ()))
         found: list[tuple[str, Formula]] = []
@@ -328,33 +336,35 @@ class Induction:
         return [formula for _, formula in found]
 
     def assumed_elsewhere(self, uses: Collection[str], state: Any) -> list[tuple[str, Formula]]:
-        """The same clauses of another state, but for those about prefixes."""
+        """Return the formulas of the used clauses in another state, without those about
+        prefixes."""
         used = (c for c in self.known.values() if c.name in uses and not c.prefixes)
         return [(f"{c.name}, elsewhere", self.formulas.of(c, state)) for c in used]
 
     def posed(
         self, name: str, uses: Collection[str], assumed: Sequence[Formula], goal: Formula
     ) -> ProofObligation:
-        """The obligation, with what functions in it mean."""
+        """Return an obligation with the definitions of the functions that occur in it."""
         meant = self.meant(uses, (*assumed, goal))
         names = [*(self.names.get(formula, "") for formula in assumed), *("" for _ in meant)]
         return obligation(f"{self.prefix}{name}", [*assumed, *meant], goal, names)
 
     def meant(self, uses: Collection[str], formulas: Sequence[Formula]) -> list[Formula]:
-        """What functions in the formulas mean, for an obligation that uses their meaning."""
+        """Return the definitions of functions in the formulas, for an obligation that uses their
+        meaning."""
         return []
 
     def posed_in_parts(
         self, name: str, uses: Collection[str], assumed: Sequence[Formula], goal: Formula
     ) -> Named:
-        """The obligations of a goal, each with its name."""
+        """Yield the obligations of a goal's parts, each with its name."""
         for part, formula in split(goal, self.groups):
             asked = self.posed(f"{name}{part}", uses, assumed, formula)
             yield asked.name, asked
 
     def of_clauses(self, clauses: Sequence[Clause], rules: Sequence[Formula] = ()) -> Named:
-        """Of all clauses: those that follow, then those that are kept by each step. `rules` are
-        assumed in steps by the clauses that use RULED."""
+        """Yield the obligations of all clauses: those that follow, then those that each step keeps.
+        `rules` are assumed in steps by the clauses that use RULED."""
         for c in clauses:
             if c.follows:
                 name, uses = f"always/{c.name}", c.uses - {c.name}
@@ -369,7 +379,7 @@ class Induction:
                 yield from self.kept(c, step, rules)
 
     def kept(self, clause: Clause, step: ProofStep, rules: Sequence[Formula] = ()) -> Named:
-        """That a step leaves a clause true."""
+        """Yield the obligations which show that a step keeps a clause."""
         goal = self.formulas.of(clause, step.after)
         if goal == self.before[clause.name]:
             yield f"{self.prefix}{step.rule}/{clause.name}", None
@@ -381,8 +391,8 @@ class Induction:
     def goals(
         self, clause: Clause, step: ProofStep, goal: Formula
     ) -> Iterator[tuple[str, Formula, frozenset[str]]]:
-        """(name, clause after the step, clauses to use): the `goal`; of a clause about prefixes, if
-        the log may grow, first of the old ones."""
+        """Yield (name, clause after the step, clauses to use). For a clause about prefixes and a
+        log that may grow, the goal for the old prefixes comes first."""
         uses = clause.uses | {clause.name}
         if not clause.prefixes or not step.grows:
             yield clause.name, goal, uses.union(step.recalls)
@@ -394,11 +404,11 @@ class Induction:
         yield f"{clause.name}/new", self.formulas.of(clause, step.after, longer), uses
 
     def lemmas_of(self, step: ProofStep) -> list[Lemma]:
-        """The lemmas of a step whose clauses are known here."""
+        """Return the lemmas of a step that use no absent clause."""
         return [lemma for lemma in step.lemmas if not self.absent.intersection(lemma.uses)]
 
     def lemmas(self) -> Named:
-        """The obligations of the lemmas of all steps."""
+        """Yield the obligations of the lemmas of all steps."""
         for step in self.steps:
             for lemma in self.lemmas_of(step):
                 assumed = self.assumed(lemma.uses, step)

@@ -1,9 +1,10 @@
-"""Whether the steps of a theorem are all that can happen: each event of the world is made of them.
+"""Checks that the steps of a theorem cover everything that an event of the world can do.
 
-An event changes actors by their rules alone, or by what the text of the world builds (see
-`world_events.py`). So a theorem is about every run of the world if its steps evaluate each of those
-rules, and each of those texts: for actors that its clauses read, in events that no assumption of it
-leaves out. What the steps assume of inputs is compared with scopes (`actor_simulation.py`).
+An event changes actors only by their rules, or by a text of the world that builds an actor or a
+message (see `world_events.py`). A theorem is therefore about every run of the world if its steps
+evaluate each of those rules and texts, for the actors that its clauses read and the events that no
+assumption of the theorem leaves out. Whether inputs satisfy what the steps assume is checked in
+scopes (`actor_simulation.py`).
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class MissingSteps(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MissingStep:
-    """What an event does, and no step: a rule of an actor, or a function of the world that builds
-    an actor or a message."""
+    """Something that an event does and no step covers: an actor's rule, or a function of the world
+    that builds an actor or a message."""
 
     event: str
     what: str
@@ -41,9 +42,9 @@ class MissingStep:
 def missing_steps(
     events: WorldEvents, steps: Iterable[ProofStep], actors: Collection[type]
 ) -> Iterator[MissingStep]:
-    """All that no step does. Only what can change one of the `actors` counts: a rule of it, a text
-    that builds it, or one that builds a message; but messages that anybody may send arrive in the
-    steps of all theorems, whoever makes them."""
+    """Yield everything that no step covers. Only what can change one of the `actors` counts: a rule
+    of the actor, or a text that builds the actor or a message. Messages of ANYBODY_SENDS are
+    exempt, because they arrive in the steps of all theorems whoever sends them."""
     given = tuple(steps)
     taken = {t.rule for step in given for t in step.taken}
     edits = {edit for step in given for edit in step.edits}
@@ -58,19 +59,19 @@ def missing_steps(
 
 
 def messages_of(model: Model) -> set[type]:
-    """The classes of messages that actors take, but for those that anybody may send."""
+    """Return the classes of messages that actors receive, except those that anybody may send."""
     known = {actor_of(rule) for rule in model.actor_rules.values()}
     return {cls for cls in exchanged(model) - known if cls.__name__ not in ANYBODY_SENDS}
 
 
 def changes_actor(rule: Callable[..., Any]) -> bool:
-    """Whether a rule can change its actor: what it returns has one."""
+    """Whether a rule can change its actor: whether the returned value contains the actor."""
     returned = hints_of(rule)["return"]
     return returned is actor_of(rule) or get_origin(returned) is Step
 
 
 def actors_read(state: Any, formulas: Iterable[Formula], among: Collection[type]) -> set[type]:
-    """The classes of those actors in a state of unknowns that formulas speak of."""
+    """Return the classes of the actors in a state of unknowns that formulas read."""
     spoken = {node.name for node in reachable(body for _, body in formulas)} - {""}
     actors = (getattr(state, name, None) for name in ("client", "coordinator", "leader"))
     return {
@@ -81,18 +82,18 @@ def actors_read(state: Any, formulas: Iterable[Formula], among: Collection[type]
 
 
 def names_in(value: Any) -> set[str]:
-    """The names of the unknowns, and of the functions, that a value of unknowns has."""
+    """Return the names of the unknowns and functions in a value of unknowns."""
     return {node.name for node in reachable(scalars_of(value))} - {"", PROBE.name}
 
 
 ANYBODY_SENDS = frozenset({"Request"})
-"""Messages that arrive, in the steps of all theorems, whoever may send them."""
+"""Messages that arrive in the steps of all theorems, because anybody may send them."""
 PROBE = bound("any")
-"""Stands for any key, or any place of a log."""
+"""Stands for any key of a map, or any place of a log."""
 
 
 def scalars_of(value: Any) -> Iterator[Node]:
-    """The scalars of a value; of what a function gives, those of any key."""
+    """Yield the scalars of a value; a function contributes its values at any key."""
     for part in parts_of(value):
         if isinstance(part, Node):
             yield part
@@ -101,7 +102,7 @@ def scalars_of(value: Any) -> Iterator[Node]:
 
 
 def parts_of(value: Any) -> tuple[Any, ...]:
-    """What a value is made of."""
+    """Return the parts of a value."""
     match value:
         case Node():
             return (value,)
@@ -125,7 +126,7 @@ def parts_of(value: Any) -> tuple[Any, ...]:
 
 
 def demand_all_steps(theorem: str, missing: Iterable[MissingStep]) -> None:
-    """Raises MissingSteps that names all that is missing."""
+    """Raise MissingSteps, naming everything that is missing, if anything is."""
     lines = [f"  {m.event} {m.what}" for m in missing]
     if lines:
         told = "\n".join(lines)

@@ -1,6 +1,7 @@
-"""Whether each event can happen at all: some scope, of some Kafka, meets what it requires.
+"""Checks that each event can happen: some scope of some Kafka release meets its guard.
 
-What no scope meets is never explored, and what a proof says of it nobody can compare with anything.
+An event that no scope allows is never explored, so what a proof says about it cannot be compared
+with any transition.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from proofs.lift.values import shapes_of
 
 
 class ImpossibleEvent(ValueError):
-    """No scope meets what an event requires."""
+    """No scope meets the guard of an event."""
 
 
 def demand_possible_events(model: Model) -> None:
-    """Raises ImpossibleEvent that names each event that can happen nowhere."""
+    """Raise ImpossibleEvent, naming each event that no scope allows, if there is one."""
     lost = [event for event in model.rules if not is_possible(model, event)]
     if lost:
         raise ImpossibleEvent(
@@ -32,12 +33,13 @@ def demand_possible_events(model: Model) -> None:
 
 
 def is_possible(model: Model, event: str) -> bool:
-    """Whether its guard is not false in some scope."""
+    """Whether some scope does not make the event's guard false."""
     return any(may_happen(model, k, event) for k in configurations(model))
 
 
 def configurations(model: Model) -> Iterator[Any]:
-    """Each scope, of the newest Kafka first; those first that have most kinds of trouble."""
+    """Yield the scopes, for the newest Kafka first; within a release, scopes with the most kinds of
+    faults first."""
     scopes = sorted(model.scopes.SCOPES.values(), key=lambda s: -sum(map(bool, values_of(s))))
     for variant in model.variants.RELEASES.values():
         for scope in scopes:
@@ -50,13 +52,13 @@ def values_of(scope: Any) -> tuple[Any, ...]:
 
 
 def may_happen(model: Model, k: Any, event: str) -> bool:
-    """Whether some choice does not make its guard false."""
+    """Whether some choice does not make the event's guard false."""
     function, world = model.rules[event], world_of(model, k)
     for choice in choices(shapes_of(k.bounds), function):
         evaluator = Evaluator(model, k)
         try:
             evaluator.call(function, [k, world, *(evaluator.lift(v) for _, v in choice)])
-        except IndexError:  # it looks at what this scope has no room for
+        except IndexError:  # it reads a place that this scope has no room for
             continue
         if conjunction(limit.condition for limit in evaluator.limits) is not FALSE:
             return True

@@ -1,4 +1,4 @@
-"""What is said of numbers that have an end."""
+"""The regimes of theorems: how a proof treats numbers that have an end."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """What a proof says of numbers that have an end, and what it assumes of them."""
+    """Says how a proof treats numbers that have an end, and what it assumes about them."""
 
     says: str
     assumptions: tuple[str, ...]
 
 
 UNCOUNTED = Regime("no sequence is in it", ())
-"""Of what is not about sequences."""
+"""The regime of theorems that are not about sequences."""

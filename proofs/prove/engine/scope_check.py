@@ -1,7 +1,7 @@
-"""The clauses of proofs, evaluated on every state of a bounded scope, by their own text.
+"""Evaluates the clauses of proofs, by their own text, on every state of a bounded scope.
 
-This is what keeps proofs honest: their hypotheses hold in states that really occur, so they are
-not contradictory, and each rule fires in one of them.
+This check protects against vacuous proofs: the hypotheses hold in states that really occur, so they
+do not contradict each other, and each rule fires in some state.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from proofs.prove.engine.induction import Clause
 
 @dataclass(frozen=True, slots=True)
 class ScopeCheck:
-    """What was seen: states, how often each rule fired, and clauses that failed somewhere; and how
-    many rules of actors, in all transitions, were matched by each step of the proofs. What no step
-    matches is among what failed."""
+    """The result of a check: the number of states, how often each rule fired, the clauses that
+    failed somewhere, and how many applications of actors' rules each step of the proofs matched. An
+    application that no step matches is listed in `failed`."""
 
     scope: str
     variant: str
@@ -32,13 +32,13 @@ class ScopeCheck:
 
     @property
     def transitions(self) -> int:
-        """How many there are."""
+        """The number of transitions."""
         return sum(self.firings.values())
 
 
 @dataclass(frozen=True, eq=False)
 class ScopeOfProof:
-    """A scope, explored by its source when its graph is first asked for."""
+    """A scope whose graph is explored from the model's source when it is first asked for."""
 
     model: Model
     k: Any
@@ -54,12 +54,12 @@ T = TypeVar("T")
 
 
 class TotalLog(tuple[T, ...]):
-    """A log, outside of which something stands that nobody wrote."""
+    """A log that also has a value outside its bounds, which nobody wrote."""
 
     nowhere: T
 
     def __new__(cls, stored: Iterable[T], nowhere: T) -> TotalLog[T]:
-        """What is stored, and what stands elsewhere."""
+        """Return a log of `stored`, with `nowhere` as the value outside its bounds."""
         made = super().__new__(cls, stored)
         made.nowhere = nowhere
         return made
@@ -71,7 +71,7 @@ class TotalLog(tuple[T, ...]):
 def check_clauses(
     clauses: Iterable[Clause], scope: ScopeOfProof, states: Iterable[Any]
 ) -> ScopeCheck:
-    """Each clause in each state of a scope."""
+    """Check each clause in each state of a scope."""
     left = {clause.name: clause for clause in clauses}
     failed: list[str] = []
     for s in states:
@@ -85,7 +85,7 @@ def check_clauses(
 def seen_in(
     scope: ScopeOfProof, failed: Iterable[str], matched: Counter[str] | None = None
 ) -> ScopeCheck:
-    """What was seen in a scope, with its states and how often each rule fired."""
+    """Return the check of a scope, with its states and how often each rule fired."""
     found = scope.graph
     firings = Counter(found.instances[instance][0] for _, instance, _ in found.edges)
     names = (scope.name, scope.k.variant.name)

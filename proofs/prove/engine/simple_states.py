@@ -1,10 +1,11 @@
-"""Simple states: a question about any functions, asked about functions of a simple form alone.
+"""Simple states: asks whether functions of a simple form, instead of any functions, meet
+hypotheses.
 
-Whether anything meets hypotheses that are true for all numbers is hard to say as long as functions
-may be anything: a solver has to invent them. So each function is given a form: everywhere the same,
-or a number more than the sum of some of its arguments, but for one place. Then only numbers are
-left to be found. Functions of this form that meet hypotheses do meet them. If none does, nothing is
-known.
+Hypotheses that hold for all numbers are hard to satisfy as long as functions may be anything,
+because a solver has to invent the functions. Each function is therefore given a form: it is
+constant, or a constant plus the sum of some of its arguments, except at one place. Only numbers are
+then left to be found. If functions of this form meet the hypotheses, the hypotheses can be met. If
+no function of this form does, nothing is known.
 """
 
 from __future__ import annotations
@@ -15,22 +16,23 @@ from collections.abc import Iterator
 FUNCTION = re.compile(r"\(declare-fun \|([^|]*)\| \(([^)]*)\) (\w+)\)")
 LOGIC = re.compile(r"\(set-logic \w+\)")
 NUMBERS_ONLY = "(set-logic LIA)"
-"""Of a text without unknown functions. A solver for these decides what is true for all numbers."""
+"""The logic of a text without unknown functions. A solver for this logic decides quantified
+formulas."""
 
 
 def but_for_one_place(text: str) -> str:
-    """The question where each function is everywhere the same, but for one place."""
+    """Return the question with each function constant except at one place."""
     return FUNCTION.sub(lambda found: defined(*found.groups(), slopes=False), text)
 
 
 def with_slopes(text: str) -> str:
-    """The question where each function may also grow with its arguments."""
+    """Return the question with functions that may also grow with their arguments."""
     changed = FUNCTION.sub(lambda found: defined(*found.groups(), slopes=True), text)
     return LOGIC.sub(NUMBERS_ONLY, changed)
 
 
 def defined(name: str, arguments: str, result: str, *, slopes: bool) -> str:
-    """The definition of a function of this form, behind the declarations of its numbers."""
+    """Return the definition of a function of this form, after the declarations of its numbers."""
     names = [f"x{i}" for i in range(len(arguments.split()))]
     body = f"|{name}!usual|"
     if slopes and result == "Int":
@@ -44,7 +46,7 @@ def defined(name: str, arguments: str, result: str, *, slopes: bool) -> str:
 
 
 def declarations(name: str, names: list[str], result: str) -> Iterator[str]:
-    """The numbers that tell one function of this form from others."""
+    """Yield declarations of the numbers that determine a function of this form."""
     for what in ("usual", "there"):
         yield f"(declare-const |{name}!{what}| {result})"
     for x in names:

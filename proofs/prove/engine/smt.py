@@ -1,4 +1,4 @@
-"""Obligations as SMT-LIB 2 text: what both solvers read, and anyone may."""
+"""Obligations as SMT-LIB 2 text, which both solvers read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hashlib import blake2b
 from proofs.lift.dag import BOUND, INFINITE, TRUE, Node, const, reachable
 
 Formula = tuple[tuple[Node, ...], Node]
-"""Bound numbers, and what is true for all of them."""
+"""Bound numbers, and the body that is true for all their values."""
 
 _OPERATORS = {
     "add": "+",
@@ -30,8 +30,8 @@ _OPERATORS = {
 
 @dataclass(frozen=True)
 class ProofObligation:
-    """One thing to prove. `name` is rule/clause; `question` asks whether it can fail. What is
-    assumed has `names`, "" for what its step requires by itself."""
+    """One thing to prove. `name` is rule/clause; `question` asks whether the goal can fail. `names`
+    names each assumption; "" marks what the step itself requires."""
 
     name: str
     assumed: tuple[Formula, ...]
@@ -40,18 +40,19 @@ class ProofObligation:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether there is nothing to prove: the goal is the constant true."""
+        """Whether the goal is the constant true."""
         return self.goal[1] is TRUE
 
     @property
     def text(self) -> str:
-        """The question, with the name above it."""
+        """The question, with the obligation's name above it."""
         return f"; {self.name}\n{self.question}"
 
     @cached_property
     def question(self) -> str:
-        """Can the goal fail where all that is assumed holds? `unsat` proves it. Written where it
-        is asked for; the same for all that ask the same, whatever their names are."""
+        """Can the goal fail while all assumptions hold? `unsat` proves the goal. The text is
+        written when it is first asked for; equal questions have the same text whatever their names
+        are."""
         goal = self.goal[1]
         bodies = [*(body for _, body in self.assumed), goal]
         lines = [f"(set-logic {logic(bodies)})", DISJOINT, *declarations(bodies)]
@@ -61,13 +62,15 @@ class ProofObligation:
 
     @cached_property
     def hypotheses(self) -> str:
-        """Can all that is assumed hold at once? The same text for all that assume the same."""
+        """Can all assumptions hold at once? Obligations with the same assumptions have the same
+        text."""
         asserted = [f"(assert {quantified(formula)})" for formula in self.assumed]
         return "\n".join([*self._head, *asserted, "(check-sat)"]) + "\n"
 
     @property
     def named_hypotheses(self) -> str:
-        """The same, with a name for each: `unsat`, with a core, says what excludes the others."""
+        """The hypotheses with a name each: with `unsat` comes a core that says which ones exclude
+        the others."""
         asserted = [
             f"(assert (! {quantified(formula)} :named {symbol(f'{name}#{number}')}))"
             for number, (name, formula) in enumerate(zip(self.names, self.assumed, strict=True))
@@ -85,19 +88,19 @@ DISJOINT = f"; Names that begin with {BOUND} are bound, all others are free: non
 
 
 def symbol(name: str) -> str:
-    """A name as SMT-LIB writes it."""
+    """Return a name as SMT-LIB writes it."""
     return f"|{name}|"
 
 
 def literal(node: Node) -> str:
-    """A constant."""
+    """Return a constant as SMT-LIB writes it."""
     if node.is_bool:
         return "true" if node.value else "false"
     return str(node.value) if node.value >= 0 else f"(- {-node.value})"
 
 
 def application(node: Node, names: dict[int, str]) -> str:
-    """One operation over the names of its arguments."""
+    """Return one operation over the names of its arguments."""
     if node.op == "const":
         return literal(node)
     if node.op in ("leaf", "input"):
@@ -110,7 +113,7 @@ _PRINTS: dict[int, bytes] = {}
 
 
 def fingerprint(node: Node) -> bytes:
-    """What a node is, whatever was made before it in this process."""
+    """Return a fingerprint of a node that does not depend on nodes made earlier in this process."""
     for part in () if node.serial in _PRINTS else reachable([node], _PRINTS):
         below = [_PRINTS[a.serial] for a in part.args]
         if part.op == "eq":
@@ -121,13 +124,14 @@ def fingerprint(node: Node) -> bytes:
 
 
 def arguments(node: Node) -> tuple[Node, ...]:
-    """The arguments in the order of the text: the same in every process."""
+    """Return the arguments in the order of the text, which is the same in every process."""
     return tuple(sorted(node.args, key=fingerprint)) if node.op == "eq" else node.args
 
 
 @cache
 def in_order(root: Node) -> tuple[Node, ...]:
-    """All nodes below the root, each once, arguments first: the same in every process."""
+    """Return all nodes below the root, each once and arguments first, in the same order in every
+    process."""
     found: list[Node] = []
     seen: set[int] = set()
     stack = [(root, False)]
@@ -143,8 +147,8 @@ def in_order(root: Node) -> tuple[Node, ...]:
 
 
 def term(root: Node) -> str:
-    """A node as a term; what it uses more than once is named by `let`. The same text in every
-    process, so that answers which are kept are found again, and solvers do the same."""
+    """Return a node as a term; `let` names subterms that are used more than once. The text is the
+    same in every process, so kept answers are found again and solvers behave the same."""
     nodes = in_order(root)
     uses = Counter(a.serial for node in nodes for a in node.args)
     names: dict[int, str] = {}
@@ -161,7 +165,8 @@ def term(root: Node) -> str:
 
 @cache
 def quantified(formula: Formula) -> str:
-    """A formula, true for all of its numbers. Most are asked for in many obligations."""
+    """Return a formula with its quantifier. It is cached, because most formulas occur in many
+    obligations."""
     bound, body = formula
     if not bound:
         return term(body)
@@ -170,7 +175,8 @@ def quantified(formula: Formula) -> str:
 
 
 def bounds(node: Node) -> str:
-    """What is known of an unknown number: where it has ends, it lies between them."""
+    """Return assertions of the least and the greatest value of an unknown number, if it has
+    them."""
     name, ends = symbol(node.name), []
     if node.lo > -INFINITE:
         ends.append(f"(<= {literal(const(node.lo))} {name})")
@@ -181,7 +187,7 @@ def bounds(node: Node) -> str:
 
 @cache
 def declared(root: Node) -> Mapping[str, str]:
-    """Each unknown and function below a node by its name, and the line that declares it."""
+    """Return the declarations of the unknowns and functions below a node, by name."""
     lines: dict[str, str] = {}
     for node in in_order(root):
         if node.op == "leaf":
@@ -198,7 +204,7 @@ def declared(root: Node) -> Mapping[str, str]:
 
 
 def declarations(roots: Sequence[Node]) -> list[str]:
-    """All unknowns and functions below the nodes."""
+    """Return the declarations of all unknowns and functions below the nodes."""
     lines: dict[str, str] = {}
     for root in roots:
         lines |= declared(root)
@@ -207,20 +213,20 @@ def declarations(roots: Sequence[Node]) -> list[str]:
 
 @cache
 def is_linear(root: Node) -> bool:
-    """No two unknowns are multiplied."""
+    """Whether no two unknowns are multiplied."""
     products = (node for node in in_order(root) if node.op == "mul")
     return all(any(a.is_const for a in p.args) for p in products)
 
 
 def logic(roots: Sequence[Node]) -> str:
-    """The logic that the nodes need."""
+    """Return the logic that the nodes need."""
     return "UFLIA" if all(map(is_linear, roots)) else "UFNIA"
 
 
 @cache
 def captured(formula: Formula) -> set[str]:
-    """The names that a formula binds although something else may have them, or that it has free
-    although something else may bind them."""
+    """Return the names that may be captured: bound names that something else may have, and free
+    names that something else may bind."""
     bound, body = formula
     names = {number.name for number in bound}
     asked = {name for name in declared(body) if name.startswith(BOUND)}
@@ -230,8 +236,8 @@ def captured(formula: Formula) -> set[str]:
 def obligation(
     name: str, assumed: Sequence[Formula], goal: Formula, names: Sequence[str] = ()
 ) -> ProofObligation:
-    """The goal, and all that may be assumed for it, by name if it has names. No name that one of
-    them binds is free in another."""
+    """Return an obligation: the goal, and the assumptions with their names if given. A name that
+    one formula binds is free in no other."""
     for formula in (*assumed, goal):
         assert not captured(formula), f"{name}: {captured(formula)} may be captured"
     made = ProofObligation(name, tuple(assumed), goal, tuple(names) or ("",) * len(assumed))
@@ -239,4 +245,4 @@ def obligation(
 
 
 _MADE: dict[ProofObligation, ProofObligation] = {}
-"""Each obligation once: that of several theorems is written once. Its terms are kept anyway."""
+"""All obligations, so that theorems which share one write it once. Their terms are kept anyway."""

@@ -1,7 +1,7 @@
-"""The evaluator of steps: it notes which rules of actors were evaluated, and what else was made.
+"""The evaluator of steps: it notes which actors' rules were evaluated, and what else was built.
 
-What is evaluated outside of those rules is the text of the world, or of a step of the proofs. If
-it builds an actor, or a message that actors take, then it does by itself what a rule would do.
+Text outside those rules belongs to the world, or to a step of the proofs. If such text builds an
+actor, or a message that actors receive, it does by itself what otherwise only a rule does.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from proofs.prove.engine.unknowns import Unknowns
 
 @dataclass(frozen=True, slots=True)
 class RuleApplication:
-    """A rule of an actor that was evaluated, with its arguments, what it made of them, and the
-    condition under which it is reached."""
+    """The evaluation of an actor's rule: its arguments, its result, and the path condition under
+    which it is reached."""
 
     rule: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -31,7 +31,7 @@ class RuleApplication:
 
 
 def any_result(unknowns: Unknowns, rule: Callable[..., Any], name: str) -> Any:
-    """Any value that a rule may return; it sends one message at most."""
+    """Return any value that a rule may return, with one message at most."""
     hint = hints_of(rule)["return"]
     if get_origin(hint) is not Step:
         return unknowns.value(hint, name)
@@ -42,7 +42,8 @@ def any_result(unknowns: Unknowns, rule: Callable[..., Any], name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class OwnChange:
-    """A function of the world builds an actor, or a message that actors take."""
+    """A change outside rules: a function of the world builds an actor, or a message that actors
+    receive."""
 
     function: str
     cls: type
@@ -50,25 +51,25 @@ class OwnChange:
 
 @cache
 def hints_of(rule: Callable[..., Any]) -> Mapping[str, Any]:
-    """A rule's types, by parameter; and what it returns."""
+    """Return the types of a rule's parameters and of its result."""
     return get_type_hints(rule)
 
 
 def parameters_of(rule: Callable[..., Any]) -> list[Any]:
-    """The types of a rule's actor and inputs."""
+    """Return the types of a rule's actor and inputs."""
     hints = hints_of(rule)
     return [hints[name] for name in hints if name not in ("k", "return")]
 
 
 def actor_of(rule: Callable[..., Any]) -> type:
-    """The class of the actor whose rule it is."""
+    """Return the class of the actor to which a rule belongs."""
     found: type = parameters_of(rule)[0]
     return found
 
 
 @lru_cache(maxsize=64)
 def exchanged(model: Model) -> frozenset[type]:
-    """The classes of a composition's actors, and of the messages that they take."""
+    """Return the classes of a composition's actors, and of the messages that they receive."""
     return frozenset(_exchanged(model))
 
 
@@ -80,7 +81,7 @@ def _exchanged(model: Model) -> Iterator[type]:
 
 
 class StepEvaluator(Evaluator):
-    """An evaluator that notes the outermost rules that it comes to, and edits outside of them."""
+    """An evaluator that notes the outermost rules that it meets, and the edits outside of them."""
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class StepEvaluator(Evaluator):
         self._is_within_rule = False
 
     def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """The value of function(*arguments)."""
+        """Return the value of function(*arguments)."""
         if self._is_within_rule or not is_actor_rule(function):
             return super().call(function, arguments)
         path = self.path
@@ -108,11 +109,11 @@ class StepEvaluator(Evaluator):
         return result
 
     def take(self, rule: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """What a rule of an actor makes of its arguments."""
+        """Return the result of an actor's rule."""
         return super().call(rule, arguments)
 
     def construct(self, cls: type, values: Mapping[str, Any]) -> Rec:
-        """A record; an edit, if it is exchanged and no rule makes it."""
+        """Build a record; note an edit if an actor or a message is built outside a rule."""
         if not self._is_within_rule and self._names and cls in exchanged(self.model):
             self.edits.add(OwnChange(self._names[-1], cls))
         return super().construct(cls, values)

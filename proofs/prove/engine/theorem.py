@@ -1,4 +1,4 @@
-"""What a theorem is."""
+"""The declaration of a theorem."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from proofs.prove.engine.regime import Regime
 
 @dataclass(frozen=True, slots=True)
 class Theorem:
-    """What is proved, by what the proofs say of a `composition`.
+    """A property to prove, with the `composition` that proves it.
 
-    `variant` is the text of the variant it needs; `answered_by` names the guarantees whose broken
-    trace answers a failure. It is a `part` if its guarantee is given also where it assumes too
-    much. What its proof leaves out of the world is `left_out`; `guarantee` is the one that its
-    lemmas are all of.
+    `variant` is the text of the variant that the theorem needs. `answered_by` names the guarantees
+    whose violation explains a failure of the theorem. The theorem is a `part` if its guarantee also
+    holds in configurations that its assumptions exclude. `left_out` is what the proof leaves out of
+    the world. `guarantee` is the guarantee that all its lemmas belong to.
     """
 
     name: str
@@ -31,28 +31,29 @@ class Theorem:
 
     @property
     def home(self) -> str:
-        """The composition that it is about."""
+        """The composition that the theorem is about."""
         return self.composition.home
 
     @property
     def regime(self) -> Regime:
-        """What its proof says of numbers that have an end."""
+        """How its proof treats numbers that have an end."""
         return self.composition.regime
 
     @property
     def clause(self) -> Clause | None:
-        """The one clause that it is about, if it is not about all of them."""
+        """The one clause that the theorem is about; None if it is about all clauses."""
         return self.composition.goal
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What it rests on, its regime, and what the abstraction of its proof is about."""
+        """The assumptions of the theorem, of its regime, and of the abstraction that its proof
+        uses."""
         made = self.composition
         return (*made.regime.assumptions, *self.rests_on, *self.left_out, *made.assumes)
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """The clauses below it; or the guarantee that its lemmas prove."""
+        """The clauses that the proof uses, or the guarantee that its lemmas prove."""
         if self.guarantee:
             return (self.guarantee,)
         return tuple(c.name for c in self.composition.clauses)

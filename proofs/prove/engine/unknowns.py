@@ -1,6 +1,6 @@
 """Values of unknowns: any value of a type of the model.
 
-A map or a set whose size is 0 in the bounds of the proofs is one of any size.
+A map or a set whose size is 0 in the bounds of the proofs has any size.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ Predicate = Callable[..., Node]
 
 
 def number(name: str) -> Node:
-    """An unknown int."""
+    """Return an unknown int."""
     return leaf(name, -INFINITE, INFINITE)
 
 
 def bound(name: str) -> Node:
-    """A number that formulas bind; nothing else has its name."""
+    """Return a number for formulas to bind; no unknown has its name."""
     return number(BOUND + name)
 
 
 def truth(name: str) -> Node:
-    """An unknown bool."""
+    """Return an unknown bool."""
     return leaf(name, 0, 1, is_bool=True)
 
 
 def function(name: str, *, is_bool: bool = False) -> Predicate:
-    """An unknown function of numbers."""
+    """Return an unknown function of numbers."""
     return lambda *args: uninterpreted(name, args, is_bool=is_bool)
 
 
 def never(answer: Node) -> Predicate:
-    """A function that is the same everywhere."""
+    """Return a constant function."""
     return lambda *_args: answer
 
 
@@ -46,26 +46,26 @@ def within(node: Node, lo: Operand, hi: Operand) -> Node:
 
 
 class Unknowns:
-    """Makes values whose scalars are unknowns, for the types of one model."""
+    """Makes values with unknown scalars, for the types of one model."""
 
     def __init__(self, bounds: Any) -> None:
         self.shapes = shapes_of(bounds)
 
     def record(self, cls: type, name: str, arguments: tuple[Node, ...] = ()) -> Rec:
-        """A record of unknowns; of functions, if there are arguments."""
+        """Return a record of unknowns, or of functions if there are arguments."""
         hints = self.shapes.hints(cls)
         return Rec(
             cls, {f: self.value(hint, f"{name}.{f}", arguments) for f, hint in hints.items()}
         )
 
     def scalar(self, name: str, arguments: tuple[Node, ...], *, is_bool: bool = False) -> Node:
-        """An unknown, or an unknown function of the arguments."""
+        """Return an unknown, or an unknown function of the arguments."""
         if arguments:
             return uninterpreted(name, arguments, is_bool=is_bool)
         return truth(name) if is_bool else number(name)
 
     def value(self, hint: Any, name: str, arguments: tuple[Node, ...] = ()) -> Any:
-        """A value of unknowns; lengths of bounded tuples are within their capacity."""
+        """Return a value of unknowns; a bounded tuple is not longer than its capacity."""
         kind = self.shapes.kind(hint)
         if kind == "scalar":
             return self.scalar(name, arguments, is_bool=hint is bool)
@@ -87,7 +87,7 @@ class Unknowns:
         return SetValue(tuple(truth(f"{i} in {name}") for i in range(count)))
 
     def tuple_of(self, hint: Any, name: str, arguments: tuple[Node, ...]) -> Seq:
-        """A bounded tuple: its length and its slots."""
+        """Return a bounded tuple with an unknown length and unknown slots."""
         capacity = self.shapes.capacity(hint)
         inner = self.shapes.element(hint)
         slots = tuple(self.value(inner, f"{name}[{i}]", arguments) for i in range(capacity))
@@ -99,6 +99,7 @@ class Unknowns:
         return Seq(leaf(length, 0, capacity), slots)
 
     def function_map(self, inner: Any, name: str, arguments: tuple[Node, ...]) -> FunctionMap:
-        """A map of any number of keys: each scalar of its values is a function of the key."""
+        """Return a map with any number of keys: each scalar of its values is a function of the
+        key."""
         size = self.scalar(f"size({name})", arguments)
         return FunctionMap(size, lambda i: self.value(inner, name, (*arguments, i)))

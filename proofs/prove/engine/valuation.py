@@ -1,8 +1,8 @@
-"""Terms over unknowns, evaluated on one state of a scope.
+"""Evaluates terms over unknowns on one state of a scope.
 
-An unknown is found by its name: a place of the world (`w.coordinator.known.metadata.state`), an
-attribute of the configuration, or one of the state, which may be a function or a set; `reign[0]` is
-a part of a pair.
+The name of an unknown tells what it is: a place in the world
+(`w.coordinator.known.metadata.state`), an attribute of the configuration, or an attribute of the
+state, which may be a function or a set. `reign[0]` is a part of a pair.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from proofs.lift.step import OPERATIONS
 from proofs.prove.engine.sizes import PREFIX, size_in
 
 Values = Callable[..., int]
-"""Gives an unknown its value, by name; or a function of numbers, by name and arguments."""
+"""Returns the value of an unknown by name, or of a function of numbers by name and arguments."""
 
 
 @lru_cache(maxsize=1024)
 def compiled(terms: tuple[Node, ...]) -> Callable[[Values], tuple[int, ...]]:
-    """Terms as a function of the values of unknowns: the same are asked for in many states."""
+    """Compile terms to a function of the values of unknowns, since the same terms are evaluated in
+    many states."""
     lines, names = ["def evaluate(value):"], dict[int, str]()
     for node in reachable(terms):
         names[node.serial] = f"n{node.serial}"
@@ -36,7 +37,7 @@ def compiled(terms: tuple[Node, ...]) -> Callable[[Values], tuple[int, ...]]:
 
 
 def in_python(node: Node, arguments: Sequence[str]) -> str:
-    """One operation."""
+    """Return one operation as Python text."""
     if node.op == "const":
         return repr(node.value)
     if node.op in ("leaf", "apply"):
@@ -45,8 +46,8 @@ def in_python(node: Node, arguments: Sequence[str]) -> str:
 
 
 def evaluate(node: Node, s: Any, bound: Mapping[str, int]) -> Any:
-    """The value of a term in a state that has a configuration `k` and a `world`; `bound` are the
-    numbers that no state knows."""
+    """Return the value of a term in a state that has a configuration `k` and a `world`; `bound`
+    gives the numbers that no state knows."""
 
     def value(name: str, *arguments: int) -> Any:
         return bound[name] if name in bound else unknown(s, name, list(arguments))
@@ -55,7 +56,7 @@ def evaluate(node: Node, s: Any, bound: Mapping[str, int]) -> Any:
 
 
 def unknown(s: Any, name: str, arguments: list[int]) -> Any:
-    """The value of an unknown, or of a function of numbers."""
+    """Return the value of an unknown, or of a function of numbers."""
     if name.startswith(("w.", "len(w.", "size(w.")):
         return place(s.world, name, arguments)
     if name.startswith(PREFIX):
@@ -70,7 +71,7 @@ def unknown(s: Any, name: str, arguments: list[int]) -> Any:
 
 
 def place(world: Any, name: str, arguments: list[int]) -> int:
-    """What stands at a place of a world; 0 outside of a map or a tuple."""
+    """Return the value at a place of a world; 0 outside of a map or a tuple."""
     keys = iter(arguments)
     value = world
     for part in name.removeprefix("len(").removeprefix("size(").removesuffix(")").split(".")[1:]:

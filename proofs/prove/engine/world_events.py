@@ -1,11 +1,12 @@
-"""What each event of a world does to actors: which of their rules it takes, and what else it does.
+"""Finds what each event of a world does to actors: the rules that it applies, and its own edits.
 
-Theory of operation. An event's text is evaluated for any world, where nothing is known of what
-rules of actors make. What the event makes of an actor, or of a message, besides is then in its own
-text. Sizes and budgets of scopes limit nothing here: each is an unknown, a choice is any number,
-and a tuple has any length, so no condition on them can fold away. (See `AnyEvaluator`.) Events that
-are left out do not happen: parts of the world that no other event changes are as they were at
-first, if all scopes begin with the same, so what needs them to be different does not happen either.
+Theory of operation. An event's text is evaluated for any world; the results of actors' rules are
+unknown. Any other actor or message that the event makes is therefore built by the event's own text.
+Sizes and budgets of scopes limit nothing here: each is an unknown, a choice is any number, and a
+tuple has any length, so no condition on them can fold away (see `AnyEvaluator`). Events that are
+left out do not happen. Parts of the world that no other event changes therefore keep their initial
+value, if this value is the same in all scopes; and an event that needs another value of such a part
+does not happen either.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from proofs.prove.engine.unknowns import number
 
 @dataclass(frozen=True, slots=True)
 class EventEffect:
-    """`takes` are the rules of actors that an event takes; `edits` what it makes by itself;
-    `changes` are the parts of the world that it changes."""
+    """`takes` are the actors' rules that an event applies; `edits` are the changes that it makes
+    outside of rules; `changes` are the parts of the world that it changes."""
 
     takes: frozenset[Callable[..., Any]]
     edits: frozenset[OwnChange]
@@ -43,7 +44,7 @@ class EventEffect:
 
 @lru_cache(maxsize=1024)
 def has_requirements(model: Model, rule: Callable[..., Any]) -> bool:
-    """Whether a rule requires anything, in its own text or in that of what it calls."""
+    """Whether a rule, or a function that it calls, requires anything."""
     assert isinstance(rule, FunctionType)
     called = (
         part.func
@@ -55,23 +56,23 @@ def has_requirements(model: Model, rule: Callable[..., Any]) -> bool:
 
 
 class EventEvaluator(AnyEvaluator):
-    """Evaluates an event; of what a rule of an actor makes nothing is known."""
+    """Evaluates an event; the results of actors' rules are unknown."""
 
     def take(self, rule: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """Any value that the rule may return. Its own text is evaluated for what it requires, if it
-        requires anything."""
+        """Return any value that the rule may return. The rule's own text is evaluated only for what
+        it requires."""
         if has_requirements(self.model, rule):
             super().take(rule, arguments)
         return any_result(self.unknowns, rule, f"{rule.__name__}()")
 
     def limit(self, node: Any, condition: Node, *, by_scope: bool) -> None:
-        """What an event requires; a scope's limits do not count."""
+        """Note what an event requires; the limits of a scope are ignored."""
         if not by_scope:
             super().limit(node, condition, by_scope=by_scope)
 
     def used(self, after: Rec) -> set[Callable[..., Any]]:
-        """The rules of which something is left in the world after the event: what goes nowhere did
-        not happen."""
+        """Return the rules whose result is part of the world after the event. A rule whose result
+        nothing uses does not count."""
         conditions = (limit.condition for limit in self.limits)
         names = {node.name for node in reachable([*scalars(after), *conditions])}
         left = {name.removeprefix("len(").partition("(")[0] for name in names}
@@ -79,15 +80,15 @@ class EventEvaluator(AnyEvaluator):
 
     @property
     def is_possible(self) -> bool:
-        """Whether what was evaluated can happen."""
+        """Whether the evaluated event can happen."""
         return conjunction(limit.condition for limit in self.limits) is not FALSE
 
 
 @dataclass(frozen=True)
 class WorldEvents:
-    """The events of a model in a variant, but for those that are `left_out`; the `fixed` parts of
-    the world are assumed to stay as they are at first. Of the configuration all sizes are unknown
-    but those that are `claimed`, with their values; and the rules that are `unknown`, by class and
+    """The events of a model in a variant, except those that are `left_out`. The `fixed` parts of
+    the world are assumed to keep their initial value. Unknown in the configuration are all sizes
+    except the `claimed` ones, which have values, and the rules listed in `unknown` by class and
     name."""
 
     model: Model
@@ -98,7 +99,7 @@ class WorldEvents:
     claimed: frozenset[tuple[str, int]] = frozenset()
 
     def effects(self) -> Mapping[str, EventEffect]:
-        """What each event does to actors, by its name."""
+        """Return what each event does to actors, by the event's name."""
         k = self.configuration()
         first = concrete(self.model, k)
         anything = AnyUnknowns(k.bounds).record(self.model.world.World, "w")
@@ -113,12 +114,12 @@ class WorldEvents:
             constant -= changed
 
     def included(self) -> Iterator[str]:
-        """The events that are not left out."""
+        """Yield the events that are not left out."""
         return (name for name in self.model.rules if name not in self.left_out)
 
     def constant_at_first(self, first: Rec) -> Iterator[Path]:
-        """The parts that no event changes as far as is known: without actors, and at first the same
-        in each scope."""
+        """Yield the parts that may be assumed constant: they contain no actor, and their initial
+        value is the same in each scope."""
         variant = self.model.variants.parse(self.variant)
         scopes = self.model.scopes.SCOPES.values()
         worlds = [self.model.scopes.initial(s.configuration(variant)) for s in scopes]
@@ -131,20 +132,21 @@ class WorldEvents:
                     yield path
 
     def configuration(self) -> Any:
-        """That of the first scope, whose shape worlds have here, with room for each fault."""
+        """Return the configuration of the first scope, which gives worlds their shape here, with
+        room for each fault."""
         scope = next(iter(self.model.scopes.SCOPES.values()))
         k = scope.configuration(self.model.variants.parse(self.variant))
         faults = type(k.bounds.faults)(**{f.name: 1 for f in fields(k.bounds.faults)})
         return replace(k, bounds=replace(k.bounds, faults=faults))
 
     def overrides(self, k: Any) -> Overrides:
-        """What is unknown of the configuration: rules of the variant, and what scopes have."""
+        """Return the unknowns of the configuration: rules of the variant, and sizes of scopes."""
         rules = {key: number(".".join(key)) for key in self.unknown if key[0] == "Variant"}
         claimed = {("Bounds", name): const(value) for name, value in self.claimed}
         return {**rules, **unknown_sizes(k.bounds), **claimed}
 
     def effect(self, k: Any, world: Rec, name: str) -> EventEffect:
-        """What an event does to actors, for any choice."""
+        """Return what an event does to actors, for any choice."""
         function = self.model.rules[name]
         evaluator = EventEvaluator(self.model, k, self.overrides(k))
         chosen = map(number, list(inspect.signature(function).parameters)[2:])
@@ -162,7 +164,8 @@ class WorldEvents:
 
 
 def content(value: Any) -> Any:
-    """A value at the beginning of a scope, whatever the scope's size: of a map, what it has."""
+    """Return an initial value in a form that does not depend on the scope's size: a map becomes the
+    set of its values."""
     if isinstance(value, Map):
         return frozenset(map(content, value.values()))
     if isinstance(value, tuple):
@@ -176,7 +179,8 @@ Path = tuple[str, ...]
 
 
 def paths_of(model: Model, value: Rec, path: Path = ()) -> Iterator[Path]:
-    """The parts of a world: its fields, and those of records in it that are no actors."""
+    """Yield the paths of a world's parts: its fields, and the fields of records that are not
+    actors."""
     for name, inner in value.fields.items():
         if isinstance(inner, Rec) and inner.cls not in exchanged(model):
             yield from paths_of(model, inner, (*path, name))
@@ -185,28 +189,28 @@ def paths_of(model: Model, value: Rec, path: Path = ()) -> Iterator[Path]:
 
 
 def has_actor(model: Model, value: Any) -> bool:
-    """Whether an actor is in a value, or is the value."""
+    """Whether a value is an actor or contains one."""
     if isinstance(value, Rec):
         return value.cls in exchanged(model)
     return any(has_actor(model, inner) for inner in getattr(value, "slots", ()))
 
 
 def part_at(value: Any, path: Path) -> Any:
-    """What stands at a path."""
+    """Return the value at a path."""
     for name in path:
         value = value.fields[name]
     return value
 
 
 def with_parts(value: Rec, parts: Mapping[Path, Any]) -> Rec:
-    """A record with some parts replaced."""
+    """Return a record with some parts replaced."""
     for path, part in parts.items():
         value = with_part(value, path, part)
     return value
 
 
 def with_part(value: Rec, path: Path, part: Any) -> Rec:
-    """A record with one part replaced."""
+    """Return a record with one part replaced."""
     name, *rest = path
     inner = with_part(value.fields[name], tuple(rest), part) if rest else part
     return value.changed(**{name: inner})
@@ -219,5 +223,5 @@ def is_same(before: Any, after: Any) -> bool:
 
 @lru_cache(maxsize=64)
 def effects_of(events: WorldEvents) -> Mapping[str, EventEffect]:
-    """What each event does to actors, by its name."""
+    """Return what each event does to actors, by the event's name."""
     return events.effects()

@@ -1,8 +1,8 @@
-"""Steps that are the rules of the world as they stand, compared with the transitions of a scope.
+"""Compares steps that are the rules of the world as written with the transitions of a scope.
 
-For each transition of a scope the step of its rule is evaluated in the world before it, with the
-choices that were made: what the step requires must hold there, and what it makes must be the world
-after it, ghosts included.
+For each transition, the step of its rule is evaluated in the world before, with the choices that
+were made. The requirements of the step must hold there, and its result must be the world after,
+ghosts included.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from proofs.prove.engine.induction import ProofStep
 from proofs.prove.engine.valuation import compiled, unknown
 
 FIRST = "first["
-"""With this the names of places begin that stand for the first of several things."""
+"""The prefix of the names of places that stand for the first of several elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorldState:
-    """A world, as the unknowns and functions of the proofs."""
+    """A world, read through the unknowns and functions of the proofs."""
 
     k: Any
     world: Any
@@ -33,7 +33,7 @@ class WorldState:
     choices: Mapping[str, int]
 
     def value_of(self, name: str, *arguments: int) -> int:
-        """The value of an unknown, or of a function of numbers."""
+        """Return the value of an unknown, or of a function of numbers."""
         if name in self.choices:
             return self.choices[name]
         if name in self.functions:
@@ -47,8 +47,8 @@ def simulate_rules(
     found: SourceGraph,
     functions: Mapping[str, Callable[..., int]],
 ) -> SimulationResult:
-    """Compare each transition of a scope with the step of its rule; `functions` are the ghosts that
-    are functions of numbers, and take the configuration first."""
+    """Compare each transition of a scope with the step of its rule. `functions` are the ghosts that
+    are functions of numbers and take the configuration first."""
     by_rule, seen = {step.rule: step for step in steps}, SimulationResult()
     state = partial(WorldState, k, functions=functions)
     for before, instance, after in found.edges:
@@ -65,7 +65,7 @@ def simulate_rules(
 
 
 def difference(step: ProofStep, state: WorldState, after: Any) -> str:
-    """Why the step does not make this world of the one before; "" if it does."""
+    """Return how the step's result differs from the world after it; "" if they agree."""
     state = with_witnesses(step, state)
     guards = (("what it assumes", body, 1) for bound, body in step.assumed if not bound)
     wanted: list[Expected] = [*guards, *expected(step.after, after, "the world")]
@@ -77,8 +77,8 @@ def difference(step: ProofStep, state: WorldState, after: Any) -> str:
 
 
 def with_witnesses(step: ProofStep, state: WorldState) -> WorldState:
-    """The state with the places that stand for the first of several things: the step assumes of
-    each that it is the first; -1 is none. (See `Evaluator.search`.)"""
+    """Return the state with values for the places that stand for the first of several elements. The
+    step assumes that each is the first; -1 means that no element fits. (See `Evaluator.search`.)"""
     chosen = [(bound, body) for bound, body in step.assumed if bound]
     leaves = {n.name for n in reachable([body for _, body in chosen]) if n.name.startswith(FIRST)}
     if not leaves:
@@ -93,7 +93,7 @@ def with_witnesses(step: ProofStep, state: WorldState) -> WorldState:
 
 
 def is_so(state: WorldState, bound: Sequence[Node], body: Node, places: Sequence[int]) -> bool:
-    """Whether a formula holds for all of its numbers."""
+    """Whether a formula holds for all values of its bound numbers."""
     holds = compiled((body,))
     for numbers in product(places, repeat=len(bound)):
         named = dict(zip((node.name for node in bound), numbers, strict=True))

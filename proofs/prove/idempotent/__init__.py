@@ -1,1 +1,1 @@
-"""What is proved of one idempotent producer at one partition."""
+"""Proofs about one idempotent producer at one partition."""

@@ -1,4 +1,4 @@
-"""What theorems about producers may rest on."""
+"""The assumptions of theorems about producers."""
 
 from __future__ import annotations
 
@@ -56,13 +56,14 @@ ASSUMPTIONS: Mapping[str, ProofAssumption] = {
 }
 
 OF_ONE_PRODUCER = (*OF_STEPS, "two_partitions", "five_in_flight")
-"""What the abstraction of one producer at one partition is about."""
+"""The assumptions of the abstraction to one producer at one partition."""
 
 EVERYWHERE = ("nothing_forgotten", "nothing_deleted", "no_crash", "no_splits", "id_for_life")
-"""What the proofs leave out, each a rule of the world or a part of one."""
+"""Parts of the world that the proofs leave out: each is a rule, or a part of one."""
 
 OF_CLIENTS = ("no_splits", "id_for_life")
-"""What of it matters where no clause speaks of leaders: any error may be heard there, any time."""
+"""The ones that matter if no clause is about leaders: the client may then receive any error at any
+time."""
 
 EXCLUDED_STEPS: Mapping[str, frozenset[str]] = {
     "expire_batch": frozenset({"nothing_times_out"}),
@@ -77,4 +78,5 @@ EXCLUDED_STEPS: Mapping[str, frozenset[str]] = {
     "on_invalid_produce": frozenset({"nothing_is_rejected"}),
     "on_produce_then_unreplicated": frozenset({"answers_in_order"}),
 }
-"""The steps that assumptions exclude: who assumes these does not speak of the step."""
+"""The steps that assumptions exclude: a theorem with these assumptions says nothing about the
+step."""

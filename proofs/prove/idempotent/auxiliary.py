@@ -1,9 +1,10 @@
-"""Guarantees that others rest on, or that stand beside them.
+"""Guarantees that other guarantees need, or that stand beside them.
 
-Where no record fails, one error must not be heard: that a batch is of an older epoch. A connection
-carries requests in the order of their sends, and epochs only rise. So no request is of an older
-epoch than the one before it, and none than what is left of connections that broke: what the leader
-knows of is not newer than the request that it handles in its turn.
+For no record to fail, no client may receive the error that its batch has an older epoch. A
+connection carries requests in the order in which they were sent, and epochs only rise. So no
+request has an older epoch than the one before it, or than a request left from a broken connection.
+The epoch that the leader knows is therefore never newer than that of the request which it handles
+in turn.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ def remembers_the_newest(s: ProofState) -> bool:
 
 
 def is_behind(s: ProofState, place: int) -> bool:
-    """The newest remembered batch stands behind this place."""
+    """Whether the newest remembered batch stands after this place."""
     newest = clauses.newest(s, s.known)
     return clauses.is_ours(s, newest) and newest > place
 
 
-# What fails
+# Failures
 
 
 @invariant(
@@ -93,10 +94,10 @@ def nothing_fails(s: ProofState) -> bool:
     return not any(True for _ in s.failed)
 
 
-# What is assumed of the network
+# Assumptions about the network
 
 
 def arrives_as_sent(s: ProofState, in_turn: bool, epoch: int) -> bool:
-    """What comes in its turn is of no older epoch than what came before it, what is late of no
-    newer one."""
+    """A request in turn has no older epoch than the requests before it; a late request has no newer
+    one."""
     return s.epoch_in_turn <= epoch if in_turn else epoch <= s.epoch_in_turn

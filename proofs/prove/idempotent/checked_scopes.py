@@ -1,4 +1,4 @@
-"""The scopes in which what the proofs say of one producer is looked at."""
+"""The scopes in which the proofs about one producer are checked."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ CHECKED_SCOPES: dict[str, str | None] = {
     "idempotent-rejection/records=3/late_errors=0": STRICT,
     "idempotent-timeout/records=2/timeouts=1/breaks=1/refusals=1": STRICT,
 }
-"""Where ranges, and where clauses are checked on every state: together the scopes take each step of
-the proofs. The small one under each variant in question in which a producer keeps its id, the
-others under the one named."""
+"""The scopes in which ranges, and clauses on every state, are checked; together they apply each
+step of the proofs. The small scope is checked under each variant in question in which a producer
+keeps its id, the others under the variant named."""

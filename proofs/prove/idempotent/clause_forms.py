@@ -1,4 +1,4 @@
-"""Clauses about the prefixes of a log, and about what a leader remembers of one."""
+"""Declares clauses about the prefixes of a log, and about what a leader remembers of one."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from proofs.prove.idempotent.proof_state import after_replay
 
 
 def of_leader(s: Any) -> tuple[Any, ...]:
-    """A clause about a memory, of what the leader knows."""
+    """Return the subject of a clause about a memory: what the leader knows."""
     return s, s.known
 
 
 def of_replay(s: Any, length: Any) -> tuple[Any, ...]:
-    """A clause about a memory, of what a leader knows that replays a prefix of the log."""
+    """Return the subject of a clause about a memory: what a leader knows that replays a prefix of
+    the log."""
     return s, after_replay(s, length)
 
 
 def of_prefix(s: Any, length: Any) -> tuple[Any, ...]:
-    """A clause about a prefix of the log."""
+    """Return the subject of a clause about a prefix of the log."""
     return s, length
 
 
 def is_prefix(s: Any, length: int) -> bool:
-    """There is a prefix of the log of this length."""
+    """Whether the log has a prefix of this length."""
     return 0 <= length <= len(s.log)
 
 
 def prefix_invariant(*, needs: Iterable[str] = ()) -> Declarer:
-    """A clause about every prefix of the log."""
+    """Declare a clause about every prefix of the log."""
     uses = frozenset(needs)
     return declared(
         "invariants",
@@ -39,12 +40,12 @@ def prefix_invariant(*, needs: Iterable[str] = ()) -> Declarer:
 
 
 APPENDED = ("offsets_rise", "nothing_stored_is_empty", "watermark_within_log", "accepted_follows")
-"""What each clause about a memory needs."""
+"""The clauses that each clause about a memory needs."""
 
 
 def memory_invariant(*, needs: Iterable[str] = (), of_now: bool = True) -> Declarer:
-    """A clause about a memory, which is two: of what the leader knows `of_now`, and of what any
-    leader would know that replays a prefix of the log."""
+    """Declare a clause about a memory. It becomes two clauses: one about what the leader knows (if
+    `of_now`), one about what any leader would know that replays a prefix of the log."""
     own, others = tuple(needs), (f"history/{name}" for name in needs)
     now = frozenset((*own, *APPENDED))
     replayed = frozenset((*others, *APPENDED, "history_agrees"))

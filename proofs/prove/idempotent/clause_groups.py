@@ -1,4 +1,4 @@
-"""The invariant of one producer: the clauses of its modules, in groups that theorems ask for."""
+"""The invariant of one producer: the clauses of its modules, in the groups that theorems use."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ HELPERS: tuple[Clause, ...] = (
     *(c for c in FOUND if c.subject is of_replay),
 )
 WHOLE: tuple[Clause, ...] = (clause_of(order.log_is_whole),)
-"""True where the first sequence of an epoch must be 0."""
+"""Holds if the first sequence of an epoch must be 0."""
 ORDERED = tuple(c for c in collected(order) if c not in WHOLE)
-"""What was numbered, over all epochs; none of it is about a leader."""
+"""Clauses about what was numbered, over all epochs; none is about a leader."""
 NEIGHBOURS: tuple[Clause, ...] = (clause_of(auxiliary.neighbours_follow),)
-"""What is so of batches in flight with records that follow each other."""
+"""Clauses about batches in flight whose records follow each other."""
 UNFENCED = tuple(c for c in collected(auxiliary) if c not in NEIGHBOURS)
-"""True where each connection carries requests in the order of their sends."""
+"""Clauses that hold if each connection carries requests in the order in which they were sent."""
 
 GUARANTEED: dict[str, Clause] = {
     c.name: c
@@ -27,12 +27,13 @@ GUARANTEED: dict[str, Clause] = {
     for c in collected(module, "guarantees")
 }
 IN_TURN: tuple[Clause, ...] = (*collected(fifo), GUARANTEED["no_false_error"])
-"""True where no answer refuses what is stored, and nothing times out, of one open connection."""
+"""Clauses about one open connection, which hold if no answer refuses a stored batch, and nothing
+times out."""
 
 
 def in_calm(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
-    """The clauses, resting on what keeps a producer from recovering; sequences tell which batch is
-    sent again, and no leader evicts what it has."""
+    """Return the clauses with more clauses to use: those that keep a producer from recovering.
+    Sequences then identify the batch that is sent again, and no leader evicts what it has."""
     uses = (*fifo.CALM, *OFFSETS, "in_flight_is_numbered")
     return tuple(c.also(*uses) for c in clauses)
 
@@ -46,4 +47,5 @@ RECOVERABLE = (
     "in_flight_has_its_place",
 )
 HELPERS_WITH_RESETS = tuple(in_calm((c,))[0] if c.name in RECOVERABLE else c for c in HELPERS)
-"""The helpers where a producer would recover by another producer id: nothing makes it take one."""
+"""The helper clauses for a producer that would recover by another producer id, if nothing makes it
+take one."""

@@ -1,8 +1,8 @@
-"""What is always true of one producer at one partition: the helper clauses, and the guarantees that
-stand on them alone.
+"""Invariants of one producer at one partition: the helper clauses, and the guarantees that need
+only them.
 
-What was sent has its place in its epoch, what is in flight is in order, what is remembered is in
-the log, and a leader that replays a prefix of the log remembers as much of it.
+They say that each sent batch has its place in its epoch, batches in flight are in order, remembered
+batches are in the log, and a leader that replays a prefix of the log remembers as much of it.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ CLIENT = ("epochs_rise", "in_flight_in_order", "in_flight_is_mine")
 SENT = ("sent_is_numbered", "sent_once_numbered")
 FLYING = (*CLIENT, *SENT, "batches_stay_whole", "in_flight_has_its_place")
 APPENDS = ("memory_is_sound", "memory_has_last_epoch", "window_is_log", "newest_is_last")
-"""What an append stands on."""
+"""The clauses that an append needs."""
 
 # Places of the log
 
 
 def is_ours(s: ProofState, place: int) -> bool:
-    """A place of the log with a batch of p."""
+    """Whether a batch of p is at this place of the log."""
     return 0 <= place < len(s.log) and s.log[place].is_ours
 
 
 def has_record(s: ProofState, place: int, record: int) -> bool:
-    """At this place stands a batch of p with this record."""
+    """Whether the batch at this place is p's and has this record."""
     return is_ours(s, place) and s.log[place].first <= record < s.log[place].last
 
 
 def end_offset(s: ProofState, length: int) -> int:
-    """The offset after so many batches of the log."""
+    """The offset after the first `length` batches of the log."""
     return s.log[length - 1].end_offset if length > 0 else 0
 
 
 def place_of(s: ProofState, remembered: BatchMetadata) -> int:
-    """Where in the log a remembered batch stands."""
+    """The place of a remembered batch in the log."""
     return s.ends_at(remembered.last_offset + 1)
 
 
 def newest(s: ProofState, m: Memory) -> int:
-    """Where in the log the newest remembered batch stands."""
+    """The place of the newest remembered batch in the log."""
     return place_of(s, m.window[-1])
 
 
@@ -65,27 +65,27 @@ def newest(s: ProofState, m: Memory) -> int:
 
 
 def share_no_record(a: PlacedBatch, b: PlacedBatch) -> bool:
-    """No record is in both."""
+    """Whether the two batches share no record."""
     return a.last <= b.first or b.last <= a.first
 
 
 def is_before(a: PlacedBatch, b: PlacedBatch) -> bool:
-    """Positions and records of one are all before the other's."""
+    """Whether the positions and records of a are all before those of b."""
     return a.end <= b.begin and a.last <= b.first
 
 
 def is_same(a: PlacedBatch, b: PlacedBatch) -> bool:
-    """Equal positions and equal records."""
+    """Whether the two batches have equal positions and equal records."""
     return a.begin == b.begin and a.count == b.count and a.first == b.first
 
 
 def is_placed(a: PlacedBatch, b: PlacedBatch) -> bool:
-    """The same, or one wholly before the other."""
+    """Whether the two batches are the same, or one is wholly before the other."""
     return is_same(a, b) or is_before(a, b) or is_before(b, a)
 
 
 def fits(s: ProofState, batch: PlacedBatch) -> bool:
-    """A batch is as small as the sequence arithmetic has it."""
+    """Whether a batch is as small as the sequence arithmetic requires."""
     if s.regime.wraps:
         return batch.count <= LARGEST_BATCH
     return batch.end <= s.regime.max_sequence
@@ -149,7 +149,7 @@ def in_flight_is_mine(s: ProofState) -> bool:
     )
 
 
-# What was sent
+# Sent batches
 
 
 @invariant(needs=(*CLIENT, "in_flight_is_numbered", "sequences_suffice"))
@@ -174,7 +174,7 @@ def sent_once_numbered(s: ProofState) -> bool:
 
 
 def in_flight_is_whole(s: ProofState, other: PlacedBatch) -> bool:
-    """A batch in flight has the records of the other, or shares none."""
+    """Whether each batch in flight has the records of the other batch, or shares none with it."""
     return all(
         (b.first == other.first and b.count == other.count) or share_no_record(b, other)
         for b in s.in_flight
@@ -182,7 +182,7 @@ def in_flight_is_whole(s: ProofState, other: PlacedBatch) -> bool:
 
 
 def in_flight_is_placed(s: ProofState, other: PlacedBatch) -> bool:
-    """A batch in flight is the other, or one is wholly before."""
+    """Whether each batch in flight is the other batch, or one is wholly before the other."""
     return all(is_placed(b, other) for b in s.in_flight)
 
 
@@ -222,7 +222,7 @@ def log_is_numbered(s: ProofState) -> bool:
 
 
 def is_numbered(s: ProofState, place: int) -> bool:
-    """What p has at a place of the log has the sequence of its position."""
+    """Whether the batch of p at a place of the log has the sequence of its position."""
     at = s.log[place]
     return not is_ours(s, place) or at.base_sequence == s.regime.sequence(at.begin)
 
@@ -268,7 +268,7 @@ def answers_are_true(s: ProofState) -> bool:
 
 
 def is_true_of(s: ProofState, answer: StoredAnswer, place: int) -> bool:
-    """A success says what stands at a place."""
+    """Whether a success is about the batch at a place."""
     return (
         is_ours(s, place)
         and s.log[place].first == answer.first
@@ -277,7 +277,7 @@ def is_true_of(s: ProofState, answer: StoredAnswer, place: int) -> bool:
     )
 
 
-# What a leader knows: the leader now, and any that would replay a prefix of its log
+# Knowledge of leaders: the present one, and any that would replay a prefix of its log
 
 
 @prefix_invariant(needs=("watermark_within_log",))
@@ -301,7 +301,7 @@ def history_agrees(s: ProofState) -> bool:
 
 
 def is_known(s: ProofState, m: Memory, place: int) -> bool:
-    """A place of p among those that the memory is about."""
+    """Whether the place has a batch of p, among the places that the memory is about."""
     return 0 <= place < m.length and s.log[place].is_ours
 
 
@@ -328,7 +328,7 @@ def window_is_log(s: ProofState, m: Memory) -> bool:
 
 
 def is_remembered_as(s: ProofState, m: Memory, remembered: BatchMetadata, at: LogEntry) -> bool:
-    """A remembered batch is what stands in the log."""
+    """Whether a remembered batch equals the batch at its place in the log."""
     return (
         is_known(s, m, place_of(s, remembered))
         and at.epoch == m.epoch
@@ -436,7 +436,7 @@ def acked_is_stored(s: ProofState) -> bool:
 
 
 def is_earlier(s: ProofState, place: int, later: int) -> bool:
-    """A batch of p before another of the same epoch."""
+    """Whether a place has a batch of p that is before a later batch of the same epoch."""
     return is_ours(s, place) and place < later and s.log[place].epoch == s.log[later].epoch
 
 
@@ -455,13 +455,13 @@ def no_gap(s: ProofState) -> bool:
 
 
 def begins_epoch(s: ProofState, other: int, place: int) -> bool:
-    """A batch begins at 0, and the other is not earlier in its epoch."""
+    """Whether a batch begins at 0, and the other batch is not earlier in its epoch."""
     return s.log[place].begin == 0 and not is_earlier(s, other, place)
 
 
 def follows_previous(s: ProofState, other: int, place: int) -> bool:
-    """A batch begins where the previous ends, and the other, if it is earlier, is not behind
-    that."""
+    """Whether a batch begins where the previous one ends, and the other batch, if it is earlier, is
+    not after the previous one."""
     return (
         is_earlier(s, s.previous(place), place)
         and s.log[s.previous(place)].end == s.log[place].begin

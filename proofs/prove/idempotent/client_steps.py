@@ -1,4 +1,4 @@
-"""The steps of one client, at the partition of the theorems and at any other."""
+"""The steps of one client, at the partition of the theorems and at any other partition."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from proofs.prove.idempotent.symbolic_state import (
 )
 
 HERE, ELSEWHERE = ZERO, const(1)
-"""The partition of the theorems, and any other one: clients know partitions by number."""
+"""The partition of the theorems, and any other one; clients identify partitions by number."""
 IN_TURN = leaf("in_turn", 0, 1, is_bool=True)
-"""Whether a request comes from the open connection; else it is late, from one that broke."""
+"""Whether a request comes from the open connection; otherwise it is late, from a broken one."""
 COUNTED = "sequences_suffice"
-"""An assumption: what the sequence arithmetic says of how many records there are."""
+"""An assumption: the limit of the sequence arithmetic on the number of records."""
 IN_TIME, IN_ORDER, TAKEN = "nothing_times_out", "answers_in_order", "nothing_is_rejected"
-"""Assumptions: no batch is given up; only leaders refuse, on an open connection in its order."""
+"""Assumptions: no batch is given up; only leaders refuse; an open connection is in order."""
 KEEPS_BATCHES = (*clauses.CLIENT, "nothing_to_recover", "first_epoch", IN_TIME)
-"""What keeps a batch from being lost with its connection."""
+"""The clauses and assumptions by which no batch is lost with its connection."""
 OVERDUE = leaf("overdue", 0, 1)
-"""Whether time is up: of the batch that is answered, of the oldest when a connection breaks."""
+"""Whether time is up: for the batch that is answered, or for the oldest batch when a connection
+breaks."""
 
 
 class ClientSteps:
@@ -55,7 +56,7 @@ class ClientSteps:
     def outcome(
         self, rule: str, evaluator: StepEvaluator, assumed: Sequence[Node], **changes: Any
     ) -> ProofStep:
-        """The step, with the guards that the evaluator met and the sequence regime."""
+        """Return the step, with the guards that the evaluator met and the sequence regime."""
         guards = [limit.condition for limit in evaluator.limits if not limit.by_scope]
         after = self.before.changed(**changes)
         replicas = REPLICAS >= 1
@@ -73,7 +74,8 @@ class ClientSteps:
         )
 
     def counted(self, after: SymbolicState) -> Node:
-        """Where sequences do not wrap, no epoch has more records than there are sequences."""
+        """Return that an epoch has no more records than there are sequences, unless sequences
+        wrap."""
         if self.regime.wraps:
             return TRUE
         return after.next_position <= self.regime.max_sequence
@@ -81,7 +83,7 @@ class ClientSteps:
     # The client
 
     def send_new(self) -> ProofStep:
-        """A new batch, at the next position of the epoch."""
+        """Send a new batch, at the next position of the epoch."""
         evaluator, client, batch = self.sending(self.model.client.send_new, RECORDS_IN)
         before = self.before
         entry, epoch = before.entry, batch.producer_epoch
@@ -107,7 +109,7 @@ class ClientSteps:
         return replace(step, given=(*step.given, (COUNTED, fits)))
 
     def send_again(self) -> ProofStep:
-        """A retry."""
+        """Send a batch again."""
         evaluator, client, batch = self.sending(self.model.client.send_again)
         sent = with_batch(self.before.sent, batch)
         return self.outcome("send_again", evaluator, [], client=client, sent=sent)
@@ -115,14 +117,14 @@ class ClientSteps:
     def sending(
         self, function: Callable[..., Any], *arguments: Node, partition: Node = HERE
     ) -> tuple[StepEvaluator, Rec, Scalars]:
-        """The client after a rule that sends one request, and the request's batch."""
+        """Return the client after a rule that sends one request, with the request's batch."""
         evaluator = self.builder.evaluator()
         step = evaluator.call(function, [self.k, self.before.client, partition, *arguments])
         request = step.sends.slots[0].batch
         return evaluator, step.actor, request
 
     def bump_epoch(self) -> ProofStep:
-        """The next epoch: what is in flight has the positions from 0 on, if it is rewritten."""
+        """Begin the next epoch; if batches in flight are rewritten, their positions begin at 0."""
         evaluator = self.builder.evaluator()
         before = self.before
         client = evaluator.call(self.model.recovery.bump_epoch, [self.k, before.client])
@@ -155,17 +157,17 @@ class ClientSteps:
         )
 
     def expire_batch(self) -> ProofStep:
-        """The time of a batch is up."""
+        """Give up a batch whose time is up."""
         call = self.model.recovery.expire_batch
         step = self.moved("expire_batch", call, HERE, number("expired"))
         return replace(step, given=(*step.given, (IN_TIME, ((), FALSE))))
 
     def resolve_sequences(self) -> ProofStep:
-        """All in flight has ended after a batch of unknown outcome."""
+        """Resolve a batch of unknown outcome, after everything in flight has ended."""
         return self.moved("resolve_sequences", self.model.recovery.resolve_sequences)
 
     def moved(self, rule: str, function: Callable[..., Any], *arguments: Node) -> ProofStep:
-        """A rule of the client that sends nothing."""
+        """Apply a rule of the client that sends nothing."""
         evaluator = self.builder.evaluator()
         client = evaluator.call(function, [self.k, self.before.client, *arguments])
         return self.outcome(rule, evaluator, [], client=client)
@@ -173,13 +175,13 @@ class ClientSteps:
     def answered(
         self, answer: Rec, *, partition: Node = HERE, overdue: Node = OVERDUE
     ) -> tuple[StepEvaluator, Rec]:
-        """The client after an answer of the leader of a partition."""
+        """Return the client after an answer of the leader of a partition."""
         evaluator = self.builder.evaluator()
         arguments = [self.k, self.before.client, partition, answer, overdue]
         return evaluator, evaluator.call(self.model.responses.on_answer, arguments)
 
     def on_success(self) -> ProofStep:
-        """An answer without error, once the high watermark lets it go."""
+        """Receive an answer without error, once the high watermark permits it."""
         answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
         answer = answer.changed(error=ZERO)
         required = answer.required_offset
@@ -206,21 +208,22 @@ class ClientSteps:
         return replace(step, given=(*step.given, (IN_ORDER, is_first)))
 
     def any_error(self) -> tuple[Rec, list[Node]]:
-        """Any answer, and that it is an error, but not that a batch is too large."""
+        """Return any answer, with the condition that it is an error other than
+        MESSAGE_TOO_LARGE."""
         answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
         too_large = const(self.model.messages.Error.MESSAGE_TOO_LARGE)
         return answer, [~answer.error.eq(0), ~answer.error.eq(too_large)]
 
     def on_error(self) -> ProofStep:
-        """Any error but that a batch is too large, for any batch, at any time."""
+        """Receive any error except MESSAGE_TOO_LARGE, for any batch, at any time."""
         answer, assumed = self.any_error()
         evaluator, client = self.answered(answer)
         step = self.outcome("on_error", evaluator, assumed, client=client)
         return replace(step, given=(*step.given, *self.heard(answer.error, self.before)))
 
     def heard(self, error: Node, state: SymbolicState) -> Iterator[tuple[str, Formula]]:
-        """An error that is heard is one that there is, and was answered: to a request in its turn,
-        as no others are."""
+        """Yield assumptions by name: an error that the client receives exists, and a leader gave it
+        to a request in turn."""
         errors = self.model.messages.Error
         yield IN_ORDER, ((), state.refused)
         yield IN_TIME, ((), OVERDUE.eq(0))
@@ -230,7 +233,7 @@ class ClientSteps:
         yield "errors_were_answered", ((), is_known & fences.implies(state.fenced))
 
     def on_disconnect(self) -> ProofStep:
-        """A connection breaks."""
+        """Break a connection."""
         step = self.disconnected("on_disconnect", HERE, OVERDUE)
         in_time = (IN_TIME, ((), OVERDUE.eq(0)))
         epoch = self.before.entry.producer_epoch
@@ -238,9 +241,9 @@ class ClientSteps:
         return replace(step, after=after, given=(*step.given, in_time))
 
     def disconnected(self, rule: str, partition: Node, overdue: Node) -> ProofStep:
-        """A connection breaks. Where a producer would recover by another producer id, each clause
-        rests on what keeps it from losing a batch: that none is lost is a lemma, proved once, and
-        what a lost batch would do is not evaluated."""
+        """Break a connection. If a producer would recover by another producer id, each clause uses
+        the clauses that keep the producer from losing a batch: a lemma, proved once, says that no
+        batch is lost, and the effects of a lost batch are not evaluated."""
         function = self.model.responses.on_disconnect
         if not resets(self.k.variant):
             return self.moved(rule, function, partition, overdue)
@@ -256,7 +259,8 @@ class ClientSteps:
     # The client at any other partition, which shares the producer's id and epoch
 
     def at_other_partition(self) -> Iterator[ProofStep]:
-        """What the client does there. Each partition is as the theorem says, also that one."""
+        """Yield the client's steps at another partition. The theorem holds of each partition, so
+        also of that one."""
         client, expire = self.model.client, self.model.recovery.expire_batch
         out_of_time = (IN_TIME, ((), FALSE))
         for rule, function, *arguments in (
@@ -276,7 +280,7 @@ class ClientSteps:
         yield self.error_elsewhere()
 
     def success_elsewhere(self) -> ProofStep:
-        """An answer without error there."""
+        """Receive an answer without error at another partition."""
         answer = self.builder.record(self.model.messages.ProduceResponse, "answer")
         answer = answer.changed(error=ZERO)
         evaluator, client = self.answered(answer, partition=ELSEWHERE, overdue=ZERO)
@@ -284,7 +288,7 @@ class ClientSteps:
         return replace(step, elsewhere=self.elsewhere)
 
     def error_elsewhere(self) -> ProofStep:
-        """Any error there but that a batch is too large."""
+        """Receive any error except MESSAGE_TOO_LARGE at another partition."""
         answer, assumed = self.any_error()
         evaluator, client = self.answered(answer, partition=ELSEWHERE)
         step = self.outcome("on_error_elsewhere", evaluator, assumed, client=client)
@@ -293,7 +297,8 @@ class ClientSteps:
 
 
 def not_reached(paths: list[Node]) -> Callable[..., Any]:
-    """A contract for a rule of a fold that is never taken: it notes the path to where it is."""
+    """Return a contract for a rule of a fold that is never applied; it notes the path that leads to
+    it."""
 
     def contract(evaluator: StepEvaluator, _k: Any, folded: Any, _item: Any) -> Any:
         paths.append(evaluator.path)
@@ -303,7 +308,7 @@ def not_reached(paths: list[Node]) -> Callable[..., Any]:
 
 
 def with_batch(known: Predicate, batch: Scalars, where: Node = TRUE) -> Callable[..., Node]:
-    """The batches known, and this one if `where` holds."""
+    """Return the known batches, with this one if `where` holds."""
 
     def now(epoch: Node, count: Node, first: Node) -> Node:
         same = (

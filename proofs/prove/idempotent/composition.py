@@ -1,4 +1,4 @@
-"""What the proofs say of one producer at one partition, and of single rules."""
+"""The input of the proofs about one producer at one partition, and about single rules."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SEARCHED_SCOPES = (
     "idempotent-failover",
     "idempotent-default",
 )
-"""Where a trace is looked for that answers a failed obligation, the smallest first."""
+"""The scopes that are searched for a trace when an obligation fails, the smallest first."""
 
 BOUNDS = {"partitions": 2, "in_flight": 5, "records": 0, "log": 0, "max_epoch": 1}
 
 
 def configuration(model: Model, variant: str) -> Any:
-    """The configuration of the proofs: five in flight, five remembered, two partitions."""
+    """Return the configuration of the proofs: five in flight, five remembered, two partitions."""
     faults = replace(model.configuration.USUAL, timeouts=1)
     bounds = model.configuration.Bounds(**BOUNDS, faults=faults)
     return model.configuration.Configuration(
@@ -41,24 +41,26 @@ def configuration(model: Model, variant: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class OneProducer(Composition):
-    """A guarantee of one producer at one partition: the `goal`, which stands on the helper clauses
-    and on `extra` ones, that hold under the rules of the theorem's variant."""
+    """The proof of a guarantee of one producer at one partition. The guarantee is the `goal`; it
+    uses the helper clauses and `extra` clauses, which hold under the rules of the theorem's
+    variant."""
 
     extra: tuple[Clause, ...] = ()
 
     def obligations(self, model: Model, variant: str, usual: str, kept: Kept) -> Obligations:
-        """Those of the helpers, whatever the rules of the variant, and those of the goal."""
+        """Return the obligations of the helpers, which hold under any rules of the variant, and
+        those of the goal."""
         assert self.goal is not None
         induction, rules = self.induction(model, variant, kept), rules_of(model, variant)
         named, below = induction.guaranteed(self.goal, rules), induction.below(self.goal)
         return Obligations(named, induction, tuple(below))
 
     def speaks_of(self, variant: Any, usual: Any) -> bool:
-        """Its steps have a producer that recovers as the usual one does."""
+        """Whether the variant's producer recovers in the same way as the usual one's."""
         return resets(variant) == resets(usual)
 
     def induction(self, model: Model, variant: str, kept: Kept) -> IdempotentInduction:
-        """The induction over the steps; with clauses of its own, under the rules of a variant."""
+        """Return the induction over the steps; with extra clauses, under the rules of a variant."""
         steps = self.producer_steps(model, variant, kept)
         rules = rules_of(model, variant) if self.extra else ()
         key = (id(steps), rules, self.extra)
@@ -68,8 +70,8 @@ class OneProducer(Composition):
         return found
 
     def producer_steps(self, model: Model, variant: str, kept: Kept) -> IdempotentSteps:
-        """The steps in a regime: the same for all variants that differ in unknown rules only, which
-        no step can read."""
+        """Return the steps in a regime, shared by all variants that differ only in unknown rules,
+        which no step can read."""
         assert isinstance(self.regime, SequenceArithmetic)
         parsed = model.variants.parse(variant)
         unknown = dict.fromkeys(VARIANT, 0)
@@ -85,12 +87,13 @@ class OneProducer(Composition):
 
 @dataclass(frozen=True, slots=True)
 class SingleRules(Composition):
-    """What single rules do, as `rule_lemmas` say it of a model and a configuration."""
+    """The proof of lemmas about single rules; `rule_lemmas` makes them for a model and a
+    configuration."""
 
     rule_lemmas: Callable[[Model, Any], Iterator[ProofObligation]] | None = None
 
     def obligations(self, model: Model, variant: str, usual: str, kept: Kept) -> Obligations:
-        """The lemmas: nothing is assumed of what happens before."""
+        """Return the lemmas; they assume nothing about earlier steps."""
         assert self.rule_lemmas is not None
         found = self.rule_lemmas(model, configuration(model, variant))
         return Obligations((lemma.name, lemma) for lemma in found)
@@ -102,7 +105,7 @@ def one_producer(
     extra: tuple[Clause, ...] = (),
     patches: tuple[Patch, ...] = (),
 ) -> OneProducer:
-    """What the proofs say of a guarantee."""
+    """Return the proof of a guarantee of one producer."""
     return OneProducer(
         "idempotent",
         BOUNDS,
@@ -121,7 +124,7 @@ def one_producer(
 def single_rules(
     rule_lemmas: Callable[[Model, Any], Iterator[ProofObligation]], regime: SequenceArithmetic
 ) -> SingleRules:
-    """What lemmas say of single rules."""
+    """Return the proof of lemmas about single rules."""
     return SingleRules(
         "idempotent",
         BOUNDS,

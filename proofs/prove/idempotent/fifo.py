@@ -1,15 +1,15 @@
-"""FIFO: where responses arrive in the order of their batches, no batch is refused.
+"""FIFO: if responses arrive in the order of their batches, no batch is refused.
 
-Theory of operation. Of one open connection three things matter: the batches in flight that await an
-answer are its requests, in their order; the first `handled` of them were handled, their answers are
-on their way; the next to be handled is the next of them. So when a request is handled in its turn,
-all before it are stored: its batch comes next, or is stored, and behind it no others than those in
-flight with it, fewer than a leader remembers. Nobody is refused, nobody begins an epoch, and in the
-one epoch that there is a record's number is its position. What comes late, from connections that
-broke, may be anything that was sent.
+Theory of operation. Three facts about one open connection matter. The batches in flight that await
+an answer are its requests, in order. The first `handled` of these requests were handled, and their
+answers are on their way. The next request to be handled is the one after them. So when a request is
+handled in turn, all batches before it are stored: its own batch is the next one, or is already
+stored; and the batches stored after it are in flight with it, so they are fewer than a leader
+remembers. No request is refused, and no producer begins an epoch. In the single epoch, a record's
+number is its position. Late requests, from broken connections, may carry anything that was sent.
 
-A step at another partition is such a step, too: of this partition it touches nothing, and of the
-client `bump_for` alone, where by the same theorem it puts nothing.
+A step at another partition is also such a step. It changes nothing at this partition, and in the
+client only `bump_for`, to which it adds nothing by the same theorem.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CALM = (
 )
 PLACED = ("positions_are_records", "sent_in_first_epoch", *CLIENT, *CALM)
 
-# What is so
+# Clauses
 
 
 @invariant(needs=CALM)
@@ -92,7 +92,7 @@ def requests_in_order(s: ProofState) -> bool:
 
 
 def reaches(s: ProofState, position: int) -> bool:
-    """The log has all of the producer's epoch before a position."""
+    """Whether the log has all records of the producer's epoch before a position."""
     return len(s.known.window) > 0 and s.known.epoch == 0 and position <= newest_end(s)
 
 
@@ -145,11 +145,11 @@ def acked_once(s: ProofState) -> bool:
     )
 
 
-# What is assumed of the network
+# Assumptions about the network
 
 
 def is_next_in_turn(s: ProofState, in_turn: bool, batch: Batch) -> bool:
-    """A request that is handled in its turn is of the first batch that was not handled."""
+    """A request that is handled in turn carries the first batch that was not handled."""
     return not in_turn or (
         0 <= s.handled < s.window_size
         and all(
@@ -160,7 +160,7 @@ def is_next_in_turn(s: ProofState, in_turn: bool, batch: Batch) -> bool:
 
 
 def is_request_of(flying: FlyingBatch, batch: Batch) -> bool:
-    """A request carries a batch in flight that awaits an answer."""
+    """Whether a request carries a batch in flight that awaits an answer."""
     return (
         flying.outstanding
         and batch.producer_epoch == flying.batch.producer_epoch
@@ -170,16 +170,16 @@ def is_request_of(flying: FlyingBatch, batch: Batch) -> bool:
 
 
 def overtakes_nothing(s: ProofState, begin: int) -> bool:
-    """What arrives finds all stored that its producer numbered before it."""
+    """A batch arrives after all batches that its producer numbered before it are stored."""
     return begin == 0 or reaches(s, begin)
 
 
 def answers_the_first(s: ProofState, first_record: int) -> bool:
-    """An answer that arrives is of the first in flight, which was handled."""
+    """An answer that arrives is about the first batch in flight, which was handled."""
     return s.handled >= 1 and s.in_flight[0].first == first_record
 
 
-# Cuts: what is so of a request that is handled in its turn
+# Cuts: lemmas about a request that is handled in its turn
 
 MEMORY_NOW = ("memory_is_sound", "window_is_log", "log_was_sent", "sent_in_first_epoch", *SENT)
 BEGUN = (*CLIENT, "first_epoch", "positions_are_records", "answers_in_order")
@@ -197,27 +197,27 @@ BEGUN = (*CLIENT, "first_epoch", "positions_are_records", "answers_in_order")
     )
 )
 def head_is_stored(s: ProofState) -> bool:
-    """All before the first unfinished record is stored."""
+    """Everything before the first unfinished record is stored."""
     return not head(s) > 0 or (head(s) - 1 in s.acknowledged and reaches(s, head(s)))
 
 
 @lemma(needs=(*MEMORY_NOW, *BEGUN, "head_is_stored", "handled_is_stored"))
 def begins_within(s: ProofState, in_turn: bool, begin: int) -> bool:
-    """All before the request is stored."""
+    """Everything before the request is stored."""
     return not in_turn or (begin == 0 and len(s.known.window) == 0) or reaches(s, begin)
 
 
 @lemma(needs=(*MEMORY_NOW, *CLIENT, "first_epoch", "in_flight_has_its_place"))
 def remembered_is_placed(s: ProofState) -> bool:
-    """A batch in flight and a remembered one are the same, or one is wholly before."""
+    """A batch in flight and a remembered one are the same, or one is wholly before the other."""
     return all(
         are_placed(s, s.log[clauses.place_of(s, m)], b) for m in s.known.window for b in s.in_flight
     )
 
 
 def are_placed(s: ProofState, at: LogEntry, b: FlyingBatch) -> bool:
-    """A stored batch and one in flight have the same positions, or one is wholly before; of the
-    stored one, positions are numbers of records that were sent."""
+    """Whether a stored batch and one in flight have the same positions, or one is wholly before the
+    other; the positions of the stored batch must be numbers of records that were sent."""
     return (
         ((at.begin == b.begin and at.count == b.count) or at.end <= b.begin or b.end <= at.begin)
         and at.begin == at.first
@@ -228,7 +228,7 @@ def are_placed(s: ProofState, at: LogEntry, b: FlyingBatch) -> bool:
 
 @lemma(needs=(*MEMORY_NOW, *OFFSETS, "remembers_five", "log_is_whole"))
 def window_begins_epoch(s: ProofState) -> bool:
-    """What is remembered begins with the epoch, or there are as many as can be."""
+    """The remembered batches begin with the epoch, or the leader remembers as many as it can."""
     oldest = clauses.place_of(s, s.known.window[0])
     return not 1 <= len(s.known.window) < s.window_size or (
         s.covers(s.known.epoch, 0) == oldest and s.log[oldest].begin <= 0
@@ -246,7 +246,7 @@ def window_begins_epoch(s: ProofState) -> bool:
     )
 )
 def is_remembered(s: ProofState, in_turn: bool, begin: int, batch: Batch) -> bool:
-    """A request in its turn that is stored already is remembered."""
+    """A request in turn whose batch is already stored is remembered."""
     return all(
         any(
             s.log[clauses.place_of(s, m)].begin == begin
@@ -271,7 +271,7 @@ def is_remembered(s: ProofState, in_turn: bool, begin: int, batch: Batch) -> boo
     )
 )
 def is_answered(in_turn: bool, answer: ProduceResponse) -> bool:
-    """A request in its turn is answered without error."""
+    """A request in turn is answered without error."""
     return not in_turn or answer.error == Error.NONE
 
 
@@ -291,6 +291,6 @@ def is_answered(in_turn: bool, answer: ProduceResponse) -> bool:
 def is_stored_then(
     before: ProofState, after: ProofState, in_turn: bool, begin: int, batch: Batch
 ) -> bool:
-    """After a request in its turn, its batch is stored; no request takes anything away."""
+    """After a request in turn, its batch is stored; no request removes anything."""
     kept = not reaches(before, newest_end(before)) or reaches(after, newest_end(before))
     return kept and (not in_turn or reaches(after, begin + batch.record_count))

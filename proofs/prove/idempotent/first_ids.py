@@ -1,9 +1,9 @@
-"""Nobody sends before it has a producer id: an induction over what a client does.
+"""No client sends before it has a producer id: an induction over the rules of a client.
 
-Theory of operation. As long as no producer id was given to anybody, a client has none, and has
-done nothing; without one it may not send. Each rule of the client is evaluated on any client, and
-so is the world's rule that gives an id; no other rule moves a client. The goal is the guarantee in
-its own words, together with what makes it inductive.
+Theory of operation. As long as no producer id was given to any client, a client has no id and has
+done nothing; without an id it may not send. Each rule of the client is evaluated on any client, and
+so is the world's rule that gives an id; no other rule changes a client. The goal is the guarantee
+in the text of the model, together with what makes it inductive.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from proofs.prove.idempotent.symbolic_state import Builder
 
 NONE = const(-1)
 GIVEN = number("given_producer_ids")
-"""How many producer ids were given, to anybody."""
+"""The number of producer ids that were given, to any client."""
 OVERDUE = leaf("overdue", 0, 5)
-"""Of how many batches in flight the time is up."""
+"""The number of batches in flight whose time is up."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstIdState:
-    """One client, and how many producer ids were given."""
+    """One client, and the number of producer ids that were given."""
 
     client: Rec
     given: Node
 
 
 class FirstIds:
-    """The rules of any client, whether it has an id or not."""
+    """The rules of any client, with or without an id."""
 
     def __init__(self, model: Model, k: Any) -> None:
         bounds = replace(k.bounds, begun=False, without_producer_id=True, more_producer_ids=1)
@@ -49,24 +49,24 @@ class FirstIds:
         self.before = FirstIdState(self.builder.record(model.client.Client, "client"), GIVEN)
 
     def holds(self, of: FirstIdState) -> Node:
-        """The guarantee, and that who can have no id has done nothing."""
+        """Return the guarantee, and that a client which cannot have an id has done nothing."""
         guaranteed = self.builder.guarantee("ids_come_first", self.world(of))
         idle = (of.given > 0) | has_done_nothing(of.client)
         return (of.given >= 0) & guaranteed & idle
 
     def world(self, of: FirstIdState) -> Rec:
-        """The world with one client."""
+        """Return the world with one client."""
         clients = MapValue((of.client,))
         return self.builder.world(clients=clients, given_producer_ids=of.given)
 
     def initial(self) -> FirstIdState:
-        """Where every scope begins that has no ids yet."""
+        """Return the initial state of every scope that begins without ids."""
         world = self.model.scopes.initial(self.k)
         client = self.builder.evaluator().lift(world.clients[0])
         return FirstIdState(client, const(world.given_producer_ids))
 
     def rules(self) -> Iterator[tuple[str, Evaluator, FirstIdState]]:
-        """Each rule by name, with its guards and what it leads to."""
+        """Yield each rule by name, with its guards and the state after it."""
         client, gives = self.model.client.Client, self.model.recovery.receive_producer_id
         for name, function in self.model.actor_rules.items():
             if actor_of(function) is client and function is not gives:
@@ -77,13 +77,14 @@ class FirstIds:
         yield self.giving()
 
     def argument(self, name: str) -> Any:
-        """Any argument of a rule, at one partition."""
+        """Return any argument of a rule, at one partition."""
         if name == "answer":
             return self.builder.record(self.model.messages.ProduceResponse, name)
         return ZERO if name == "partition" else number(name)
 
     def giving(self) -> tuple[str, Evaluator, FirstIdState]:
-        """The world's rule that gives an id, to this client; to others it is a greater number."""
+        """Return the world's rule that gives an id, applied to this client; ids given to others are
+        greater."""
         rule, evaluator = (self.model.world.client_receives_producer_id, self.builder.evaluator())
         after = evaluator.call(rule, [self.k, self.world(self.before), ZERO])
         begun = FirstIdState(after.clients.slots[0], after.given_producer_ids)
@@ -91,7 +92,7 @@ class FirstIds:
 
 
 def has_done_nothing(client: Rec) -> Node:
-    """No id, nothing sent, nothing to ask for."""
+    """Return that a client has no id, has sent nothing and asks for nothing."""
     fields = client
     facts = [fields.producer_id.eq(NONE)]
     facts += [~bit for bit in fields.bump_for.bits]
@@ -107,7 +108,7 @@ def has_done_nothing(client: Rec) -> Node:
 
 
 def first_id_lemmas(model: Model, k: Any) -> Iterator[ProofObligation]:
-    """It holds at first, and after each rule."""
+    """Yield the obligations for the initial state and for each rule."""
     of = FirstIds(model, k)
     yield obligation("initial/ids_come_first", [], ((), of.holds(of.initial())))
     known: Formula = ((), of.holds(of.before))

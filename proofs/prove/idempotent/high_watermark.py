@@ -1,9 +1,11 @@
-"""The high watermark of any leader, whatever becomes of its log: an induction over all rules.
+"""The high watermark of any leader is sound, whatever happens to its log: an induction over all
+rules.
 
-Theory of operation. The rules are the world's own, of one partition whose leader may be in any
-state: its log may have lost its head, or be cut short by a replica that was not in sync. What
-connections and producers make of it is left out, and so is what a replay finds: the high watermark
-depends on neither. The goal is the guarantee in its own words, together with what is so of offsets.
+Theory of operation. The rules are the world's own, for one partition whose leader may be in any
+state: its log may have lost its head, or be truncated by a replica that was not in sync. The
+effects on connections and producers are left out, and so are the results of a replay, because the
+high watermark depends on neither. The goal is the guarantee in the text of the model, together with
+clauses about offsets.
 """
 
 from __future__ import annotations
@@ -28,11 +30,12 @@ from proofs.prove.idempotent.symbolic_state import REPLICAS, Builder, P
 
 AT, NEXT = bound("i"), bound("j")
 CHOSEN = number("chosen")
-"""How many batches are deleted, or kept; which producer id expires; which connection was broken."""
+"""Any choice of an event: how many batches are deleted or kept, which producer id expires, which
+connection was broken."""
 
 
 def events_of_leaders(model: Model, variant: str) -> tuple[str, ...]:
-    """The events of the world in which a leader takes a rule, but for a crash."""
+    """Return the events of the world that apply a leader's rule, except crashes."""
     left_out = events_left_out(model, ("no_crash",))
     effects = effects_of(WorldEvents(model, variant, frozenset(), left_out))
     return tuple(
@@ -43,8 +46,8 @@ def events_of_leaders(model: Model, variant: str) -> tuple[str, ...]:
 
 
 def choice(name: str) -> Node:
-    """What an event chooses: the only producer, the only partition, whether time is up; or any
-    number."""
+    """Return the choice of an event: the only producer, the only partition, whether time is up;
+    otherwise any number."""
     known = {"producer": ZERO, "partition": ZERO, "timed_out": leaf("timed_out", 0, 1)}
     return known.get(name, CHOSEN)
 
@@ -62,7 +65,7 @@ class OneLog:
         self.before = Rec(model.leader.Leader, {**builder.leader().fields, **start})
 
     def evaluator(self) -> Evaluator:
-        """An evaluator that leaves out what the other actors make of it."""
+        """Return an evaluator that ignores the effects on other actors."""
 
         def moved(_evaluator: Evaluator, _k: Any, w: Rec, partition: Node, leader: Rec) -> Rec:
             return w.changed(leaders=MapValue((leader,)))
@@ -76,7 +79,7 @@ class OneLog:
         )
 
     def world(self) -> Rec:
-        """A world with one producer and this leader."""
+        """Return a world with one producer and this leader."""
         return self.builder.world(
             leaders=MapValue((self.before,)),
             links=MapValue((MapValue((self.builder.record(self.model.network.Link, "link"),)),)),
@@ -84,7 +87,7 @@ class OneLog:
         )
 
     def offsets_rise(self, leader: Rec) -> Formula:
-        """Offsets are given once, and no batch is empty."""
+        """Return that offsets are given once, and no batch is empty."""
         log: FunctionSeq = leader.log
         a, b = log.at(AT), log.at(NEXT)
         inside = (AT >= 0) & (log.length > AT)
@@ -95,32 +98,32 @@ class OneLog:
         return (AT, NEXT), inside.implies(some & behind.implies(follows))
 
     def high_watermark_sound(self, leader: Rec) -> Formula:
-        """The guarantee, and that nothing is below 0."""
+        """Return the guarantee, and that no offset is negative."""
         world, fields = self.builder.world(leaders=MapValue((leader,))), leader
         guaranteed = self.builder.guarantee("high_watermark_sound", world)
         counted = (fields.log_start_offset >= 0) & (fields.log.length >= 0)
         return (), counted & guaranteed
 
     def clauses(self, leader: Rec) -> dict[str, Formula]:
-        """What is so of it, by name."""
+        """Return the clauses about a leader, by name."""
         clauses = (self.high_watermark_sound, self.offsets_rise)
         return {clause.__name__: clause(leader) for clause in clauses}
 
     def initial(self) -> Rec:
-        """Nothing is stored."""
+        """Return a leader that has stored nothing."""
         empty = FunctionSeq(ZERO, self.before.log.at)
         begins = {"log": empty, "log_start_offset": ZERO, "high_watermark": ZERO}
         return self.before.changed(**begins)
 
     def no_request_is_empty(self, world: Rec) -> Formula:
-        """Each request that travels has a record."""
+        """Return that each request on its way has a record."""
         link = world.links.slots[0].slots[0]
         travelling = [link.requests, *(b.requests for b in link.broken.slots)]
         batches = [slot.batch for r in travelling for slot in r.slots]
         return (), conjunction(batch.record_count >= 1 for batch in batches)
 
     def moved(self, rule: str) -> tuple[list[Formula], Rec]:
-        """A rule's guards, and the leader after it."""
+        """Return a rule's guards, and the leader after it."""
         evaluator, world = self.evaluator(), self.world()
         function = self.model.rules[rule]
         choices = map(choice, list(signature(function).parameters)[2:])
@@ -131,7 +134,7 @@ class OneLog:
 
 
 def one_log_lemmas(model: Model, k: Any) -> Iterator[ProofObligation]:
-    """It holds at first, and after each rule."""
+    """Yield the obligations for the initial state and for each rule."""
     of = OneLog(model, k)
     for name, goal in of.clauses(of.initial()).items():
         yield obligation(f"initial/leader/{name}", [], goal)

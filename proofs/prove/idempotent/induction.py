@@ -1,4 +1,4 @@
-"""The induction about one producer at one partition, and the guarantees that stand on it."""
+"""The induction about one producer at one partition, and the guarantees that use it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ OPTIONAL = (*WHOLE, *ORDERED, *IN_TURN, *NEIGHBOURS, *UNFENCED, GUARANTEED["reme
 """Clauses of some theorems, under the rules of their variants."""
 
 GROUPS = 5
-"""A goal of many parts is asked for in so many groups: a slot each, where it is about slots."""
+"""The number of groups into which a goal of many parts is split: one a slot, for goals about
+slots."""
 
 
 class IdempotentInduction(Induction):
     """The induction about one producer at one partition.
 
-    The helpers are inductive by themselves; a guarantee stands on them.
+    The helpers are inductive by themselves; a guarantee uses them.
     """
 
     def __init__(
@@ -57,7 +58,8 @@ class IdempotentInduction(Induction):
         self.helpers = (*self.lemmas(), *self.of_clauses(helpers), *self.of_clauses(extra, rules))
 
     def of_clauses(self, clauses: Sequence[Clause], rules: Sequence[Formula] = ()) -> Named:
-        """As of any clauses; none stands on a guarantee that nothing proves beside it."""
+        """Yield the obligations of clauses, and check that no clause uses a guarantee that is not
+        proved with it."""
         proved = self.proved.union(c.name for c in clauses)
         for c in clauses:
             unproved = c.uses & GUARANTEED.keys() - proved
@@ -65,8 +67,8 @@ class IdempotentInduction(Induction):
         yield from super().of_clauses(clauses, rules)
 
     def guaranteed(self, clause: Clause, rules: Sequence[Formula]) -> Named:
-        """The helpers' obligations, whatever the variant's rules; and those of the guarantee that
-        stands on them, under its variant's rules."""
+        """Yield the helpers' obligations, under any rules of the variant, and those of the
+        guarantee that uses them, under its variant's rules."""
         yield from self.helpers
         yield from self.of_clauses((clause,), rules)
         if clause.in_words:
@@ -74,14 +76,14 @@ class IdempotentInduction(Induction):
             yield asked.name, asked
 
     def meant(self, uses: Collection[str], formulas: Sequence[Formula]) -> list[Formula]:
-        """What sequences mean, for an obligation that is about their arithmetic."""
+        """Return the definitions of sequences, for an obligation that is about their arithmetic."""
         if ARITHMETIC not in uses:
             return []
         ground = [body for bound, body in formulas if not bound]
         return [((), node) for node in self.regime.definitions(ground)]
 
     def below(self, clause: Clause) -> Iterator[Clause]:
-        """A clause, and all that it stands on."""
+        """Yield a clause, and all clauses that it uses, directly or not."""
         found, frontier = {clause.name}, [clause]
         while frontier:
             yield (one := frontier.pop())
@@ -90,8 +92,9 @@ class IdempotentInduction(Induction):
             frontier += [self.known[n] for n in new]
 
     def in_words(self, clause: Clause) -> ProofObligation:
-        """That the model's guarantee, as its text says it, follows from the clause. Where sequences
-        matter, what they mean is said of the places that the text looks at."""
+        """Return the obligation that the model's guarantee, as its text says it, follows from the
+        clause. If sequences matter, their definitions are given for the places that the text
+        reads."""
         uses = {clause.name, *clause.in_words}
         assumed, goal = self.builder.in_words(clause.name, self.state)
         if ARITHMETIC in uses:
@@ -103,6 +106,6 @@ class IdempotentInduction(Induction):
 
 
 def rules_of(model: Model, variant: str) -> tuple[Formula, ...]:
-    """What a variant says of the rules that are unknown to the helpers."""
+    """Return the variant's values of the rules that are unknown to the helpers."""
     parsed = model.variants.parse(variant)
     return tuple(((), unknown.eq(getattr(parsed, rule))) for rule, unknown in VARIANT.items())

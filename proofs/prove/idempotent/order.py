@@ -1,10 +1,11 @@
-"""Order over all epochs: what a producer numbers again keeps its place.
+"""Order over all epochs: a batch that a producer numbers again keeps its place.
 
-Theory of operation. A batch is numbered when it is first sent, and again, in the same order, when
-an epoch begins while it is in flight. So a record that was sent in an early epoch, before which
-another still was in flight, had that other before it there, too: where an epoch is whole in the
-log, the other has a copy before it. These clauses speak of `numbered`, a ghost that only grows:
-not of what was sent, for a batch may be numbered again before it is sent.
+Theory of operation. A batch is numbered when it is first sent. It is numbered again, in the same
+order, when an epoch begins while it is in flight. Suppose a record was sent in an early epoch while
+an earlier record was still in flight. The earlier record then had its place before it in that epoch
+too; and if the log has the whole epoch, it has a copy of the earlier record before the later one.
+These clauses are about `numbered`, a ghost that only grows, instead of about what was sent, because
+a batch may be numbered again before it is sent.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def log_is_whole(s: ProofState) -> bool:
 
 
 def covers(s: ProofState, place: int, at: LogEntry, latest: int, position: int) -> bool:
-    """A position of an epoch stands at a place that is not after the latest."""
+    """Whether a position of an epoch stands at a place, not after the latest."""
     return (
         0 <= place <= latest
         and s.log[place].is_ours

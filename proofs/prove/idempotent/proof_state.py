@@ -1,10 +1,10 @@
-"""What the clauses speak of: one producer at one partition, as a proof sees a state.
+"""The states that clauses are about: one producer at one partition, as a proof sees it.
 
 The same clause is lifted over a state of unknowns (`proofs.prove.idempotent.symbolic_state`) and
 evaluated, as plain Python, on each state of small scopes (`proofs.prove.idempotent.scope_state`).
 
-What a rule never reads is a ghost. Ghosts name what exists: a solver is told where a batch stands,
-and need not search.
+A ghost is a part of the state that no rule reads. Ghosts name things that exist: they tell a solver
+the place of a batch, so that the solver need not search for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from model.idempotent.messages import Batch
 
 @dataclass(frozen=True, slots=True)
 class PlacedBatch:
-    """Some records of an epoch: `begin` and `end` are positions there, a sequence without end."""
+    """Some records of an epoch: `begin` and `end` are positions, which are sequences without a
+    limit."""
 
     epoch: int
     begin: int
@@ -35,7 +36,7 @@ class PlacedBatch:
 
     @property
     def last(self) -> int:
-        """The record after its last."""
+        """The record after its last one."""
         return self.first + self.count
 
 
@@ -49,7 +50,7 @@ class FlyingBatch(PlacedBatch):
 
 @dataclass(frozen=True, slots=True)
 class LogEntry(PlacedBatch):
-    """What stands at a place of the log; `is_ours` if producer id p wrote it."""
+    """The batch at a place of the log; `is_ours` says that producer id p wrote it."""
 
     is_ours: bool
     producer: int
@@ -58,13 +59,14 @@ class LogEntry(PlacedBatch):
 
     @property
     def end_offset(self) -> int:
-        """The offset after the batch's last."""
+        """The offset after the batch's last one."""
         return self.offset + self.count
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """A success: of the batch with this first record; an offset of -1 says nothing."""
+    """A successful answer about the batch with this first record; an offset of -1 means that it has
+    none."""
 
     first: int
     base_offset: int
@@ -73,7 +75,7 @@ class StoredAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a leader knows of p that has `length` batches in its log; the newest is last."""
+    """The memory of a leader about p after `length` batches of its log, the newest batch last."""
 
     epoch: int
     window: Sequence[BatchMetadata]
@@ -81,7 +83,7 @@ class Memory:
 
 
 class Sequences(Protocol):
-    """How positions become sequences."""
+    """Gives positions their sequences."""
 
     @property
     def wraps(self) -> bool:
@@ -89,15 +91,16 @@ class Sequences(Protocol):
 
     @property
     def max_sequence(self) -> int:
-        """The last one."""
+        """The last sequence."""
 
     @property
     def sequence(self) -> Callable[[int], int]:
-        """The sequence of a position."""
+        """Returns the sequence of a position."""
 
 
 class ProofState(Protocol):
-    """One state. Sets only grow, but for answers that an old leader held back."""
+    """One state. Sets only grow, except that a failover removes answers that the old leader held
+    back."""
 
     producer_id: int
     producer: int
@@ -121,13 +124,13 @@ class ProofState(Protocol):
     known: Memory
 
     def is_sent(self, epoch: int, count: int, first: int) -> bool:
-        """p has sent a batch with these records."""
+        """Whether p has sent a batch with these records."""
 
     def is_numbered(self, epoch: int, count: int, first: int) -> bool:
-        """p has numbered a batch with these records, whether it was sent there or not."""
+        """Whether p has numbered a batch with these records, sent in this epoch or not."""
 
     def position(self, epoch: int, first: int) -> int:
-        """Ghost: where the batch with this first record begins in its epoch."""
+        """Ghost: the position in its epoch at which the batch with this first record begins."""
 
     def ends_at(self, end_offset: int) -> int:
         """Ghost: the place in the log of the batch that ends at an offset."""
@@ -136,33 +139,34 @@ class ProofState(Protocol):
         """Ghost: the place in the log of the last batch of an epoch that has a position."""
 
     def answered_place(self, answer: StoredAnswer) -> int:
-        """Ghost: the place in the log that a success speaks of."""
+        """Ghost: the place in the log of a success's batch."""
 
     def copy_of(self, record: int) -> int:
         """Ghost: the place in the log of an acknowledged record."""
 
     def previous(self, place: int) -> int:
-        """Ghost: the place of the batch that another followed when it was appended."""
+        """Ghost: the place of the batch that another one followed when it was appended."""
 
     def history(self, length: int) -> ProducerStateEntry:
-        """Ghost: what a leader that replays so many batches of the log knows of p."""
+        """Ghost: what a leader knows of p after a replay of the first `length` batches of the
+        log."""
 
     def replayed_one_more(self, length: int) -> ProducerStateEntry:
-        """What the model's replay makes of a history and the next batch."""
+        """Return the result of the model's replay for a history and the next batch."""
 
     def nothing_known(self) -> ProducerStateEntry:
-        """What is known of a producer id that was never seen."""
+        """Return what is known of a producer id that was never seen."""
 
     @property
     def sequences_follow(self) -> bool:
-        """What the guarantee of that name says of the client at this partition alone."""
+        """Return the guarantee of this name for the client at this partition alone."""
 
 
 def memory(entry: ProducerStateEntry, length: int) -> Memory:
-    """A producer state entry, with the length of the log that it is about."""
+    """Return a producer state entry, with the length of the log that it is about."""
     return Memory(entry.producer_epoch, entry.batches, length)
 
 
 def after_replay(s: ProofState, length: int) -> Memory:
-    """What a leader that replays a prefix of the log knows."""
+    """Return what a leader knows after a replay of a prefix of the log."""
     return memory(s.history(length), length)

@@ -1,4 +1,4 @@
-"""Theorems about single rules: what they do with any sequence, and with a batch that is known."""
+"""Theorems about single rules: their results for any sequence, and for a batch that is known."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from proofs.prove.idempotent.sequence_arithmetic import MAX_SEQUENCE, NO_WRAP
 from proofs.prove.idempotent.symbolic_state import Builder, P
 
 WRAPPING = replace(NO_WRAP, assumptions=(), says="any sequence, wrapping after any last one")
-"""What single rules do, whatever the last sequence is."""
+"""The regime of single rules: the last sequence is any number."""
 
 
 def wrapping_evaluator(model: Model, k: Any) -> Evaluator:
-    """An evaluator in which the last sequence is any number."""
+    """Return an evaluator in which the last sequence is any number."""
     return Builder(model, k, WRAPPING).evaluator()
 
 
 def wrap_lemmas(model: Model, k: Any) -> Iterator[ProofObligation]:
-    """The successor of every sequence is accepted; what was added can be taken off again."""
+    """Prove that the successor of every sequence is accepted, and that subtraction reverses
+    addition."""
     evaluator = wrapping_evaluator(model, k)
     sequence, count = number("sequence"), number("count")
     following = evaluator.call(model.messages.increment_sequence, [k, sequence, count])
@@ -44,7 +45,7 @@ def wrap_lemmas(model: Model, k: Any) -> Iterator[ProofObligation]:
 
 
 def duplicate_lemmas(model: Model, k: Any) -> Iterator[ProofObligation]:
-    """A remembered batch is answered with its offset, and nothing changes."""
+    """Prove that a remembered batch is answered with its offset, and that nothing changes."""
     builder = Builder(model, k, WRAPPING)
     leader = builder.leader()
     known = leader.producers.value

@@ -1,7 +1,6 @@
 """One producer at one partition in a world of a scope, as the clauses of the proofs read it.
 
-The ghosts mean here what they are said to: they are read off the log, and the history is a replay
-of each prefix.
+The ghosts have concrete values here, read from the log; the history is a replay of each prefix.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from proofs.prove.idempotent.proof_state import (
 )
 
 NOWHERE = LogEntry(-7, -7, -7, -7, is_ours=False, producer=-7, base_sequence=-7, offset=-7)
-"""What stands outside of a log."""
+"""The value outside the bounds of a log."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeSequences:
-    """The sequences of a scope; one that begins late is one in which they wrap."""
+    """The sequences of a scope; they wrap if the scope's first sequence is greater than 0."""
 
     k: Any
 
@@ -50,19 +49,19 @@ class ScopeSequences:
 
     @property
     def max_sequence(self) -> int:
-        """The last one."""
+        """The last sequence."""
         return int(self.k.bounds.max_sequence)
 
     def sequence(self, position: int) -> int:
-        """The sequence of a position."""
+        """Return the sequence of a position."""
         return position % (self.max_sequence + 1) if self.wraps else position
 
 
 class ScopeState:
     """One world, as the clauses read it: see `proofs.prove.idempotent.proof_state.ProofState`.
 
-    `past` are the batches that were numbered on a way to this world: what the world alone does not
-    show.
+    `past` are the batches that were numbered on a path to this world, which the world alone does
+    not show.
     """
 
     producer_id = producer = 0
@@ -85,7 +84,7 @@ class ScopeState:
 
     @cached_property
     def known(self) -> Memory:
-        """What the leader knows."""
+        """The memory of the leader."""
         return memory(self.leader.producers[0], len(self.log))
 
     @cached_property
@@ -100,12 +99,12 @@ class ScopeState:
 
     @property
     def begins_late(self) -> bool:
-        """The first epoch begins at a sequence of its own."""
+        """Whether the first epoch begins at a sequence greater than 0."""
         return self.regime.wraps
 
     @property
     def next_position(self) -> int:
-        """Where the partition's next batch begins in its epoch."""
+        """The position in its epoch at which the partition's next batch begins."""
         if self.entry.producer_epoch == 0 and self.begins_late:
             return int(self.k.bounds.first_sequence + self.entry.records_sent)
         return int(self.entry.next_sequence)
@@ -117,8 +116,8 @@ class ScopeState:
         return int(min(epochs, default=self.entry.producer_epoch))
 
     def placed(self, batch: Any) -> PlacedBatch:
-        """A batch, with where it begins in its epoch; a scope that begins late has it by its
-        records."""
+        """Return a batch with its position in its epoch; if the scope begins late, its records give
+        the position."""
         begin = int(batch.base_sequence)
         if batch.producer_epoch == 0 and self.begins_late:
             begin = int(self.k.bounds.first_sequence + batch.first_record)
@@ -156,7 +155,7 @@ class ScopeState:
 
     @cached_property
     def travelling(self) -> tuple[Any, ...]:
-        """The batches that were sent, as far as this world shows it."""
+        """The batches that were sent, as far as this world shows them."""
         requests = [*self.link.requests, *(r for c in self.link.broken for r in c.requests)]
         stored = [s.batch for s in self.leader.log if s.batch.producer_id == 0]
         return (*(request.batch for request in requests), *stored)
@@ -174,7 +173,7 @@ class ScopeState:
 
     @cached_property
     def answers(self) -> frozenset[StoredAnswer]:
-        """Successes on their way."""
+        """The successes on their way."""
         return frozenset(
             StoredAnswer(a.first_record, a.base_offset, a.required_offset)
             for a in self.link.answers
@@ -183,23 +182,24 @@ class ScopeState:
 
     @cached_property
     def positions(self) -> Mapping[tuple[int, int], int]:
-        """Where batches begin, by epoch and first record."""
+        """The positions of batches, by epoch and first record."""
         return {(b.epoch, b.first): b.begin for b in self.numbered}
 
     def position(self, epoch: int, first: int) -> int:
-        """Where a batch begins in its epoch."""
+        """Return the position of a batch in its epoch."""
         return self.positions.get((epoch, first), 0)
 
     def is_sent(self, epoch: int, count: int, first: int) -> bool:
-        """A batch was sent."""
+        """Whether a batch was sent."""
         return (epoch, count, first) in {(b.epoch, b.count, b.first) for b in self.sent}
 
     def is_numbered(self, epoch: int, count: int, first: int) -> bool:
-        """A batch was numbered."""
+        """Whether a batch was numbered."""
         return (epoch, count, first) in {(b.epoch, b.count, b.first) for b in self.numbered}
 
     def copy_of(self, record: int) -> int:
-        """Where a record stands, its last copy: of those that are replicated, if any is."""
+        """Return the place of a record's last copy, among the replicated copies if there are
+        any."""
         copies = (
             (at.end_offset <= self.high_watermark, i)
             for i, at in enumerate(self.log)
@@ -208,18 +208,19 @@ class ScopeState:
         return max(copies, default=(False, -1))[1]
 
     def previous(self, place: int) -> int:
-        """The batch of the same epoch that ends where this one begins."""
+        """Return the place of the batch of the same epoch that ends where this one begins; -1 if
+        there is none."""
         at = self.log[place]
         before = list(self.log)[:place]
         found = (i for i, a in enumerate(before) if (a.epoch, a.end) == (at.epoch, at.begin))
         return max(found, default=-1)
 
     def ends_at(self, end_offset: int) -> int:
-        """Where the batch stands that ends at an offset; -1 if none does."""
+        """Return the place of the batch that ends at an offset; -1 if there is none."""
         return next((i for i, at in enumerate(self.log) if at.end_offset == end_offset), -1)
 
     def covers(self, epoch: int, position: int) -> int:
-        """The last batch of an epoch that has a position; -1 if none has."""
+        """Return the place of an epoch's last batch that has a position; -1 if there is none."""
         found = (
             i
             for i, at in enumerate(self.log)
@@ -228,33 +229,33 @@ class ScopeState:
         return max(found, default=-1)
 
     def answered_place(self, answer: StoredAnswer) -> int:
-        """The place that a success speaks of."""
+        """Return the place of a success's batch."""
         return self.ends_at(answer.required_offset)
 
     @cached_property
     def replays(self) -> tuple[Any, ...]:
-        """What replays of the log's prefixes know of all producers."""
+        """The knowledge about all producers after replays of the log's prefixes."""
         found = [self.model.leader.nobody(self.k)]
         for stored in self.leader.log:
             found.append(self.model.leader.replayed(self.k, found[-1], stored))
         return tuple(found)
 
     def history(self, length: int) -> Any:
-        """What a replay of a prefix of the log knows of the producer."""
+        """Return what a replay of a prefix of the log knows of the producer."""
         return self.replays[length][0]
 
     def replayed_one_more(self, length: int) -> Any:
-        """What the model's own replay makes of it and the next batch."""
+        """Return the result of the model's replay for a history and the next batch."""
         stored = self.leader.log[length]
         return self.model.leader.replayed(self.k, self.replays[length], stored)[0]
 
     def nothing_known(self) -> Any:
-        """What is known of a producer id that was never seen."""
+        """Return what is known of a producer id that was never seen."""
         return self.model.leader.UNKNOWN_PRODUCER
 
     @property
     def sequences_follow(self) -> bool:
-        """The guarantee, in its own words, of the client at this partition alone."""
+        """The guarantee, in the model's text, of the client at this partition alone."""
         alone = replace(self.client, partitions=Map((self.entry,)))
         world = _World(clients=Map((alone,)))
         return bool(self.model.guarantees.sequences_follow(self.k, world))
@@ -262,13 +263,13 @@ class ScopeState:
 
 @dataclass(frozen=True, slots=True)
 class _World:
-    """A world of which only the clients are looked at."""
+    """A world of which only the clients are read."""
 
     clients: Map[Any, Any]
 
 
 def clauses_for(k: Any) -> tuple[Clause, ...]:
-    """The clauses that are proved under the configuration's variant."""
+    """Return the clauses that are proved under the configuration's variant."""
     kept = dict(GUARANTEED)
     if k.variant.first_sequence == 0 or k.bounds.first_sequence > 0:
         del kept["no_gap"]
@@ -290,24 +291,26 @@ def clauses_for(k: Any) -> tuple[Clause, ...]:
 
 
 def is_calm(k: Any) -> bool:
-    """Leaders remember all, no answer refuses what is stored, and no batch is given up."""
+    """Whether leaders remember everything, no answer refuses a stored batch, and no batch is given
+    up."""
     b = k.budgets
     troubles = (b.refusals, b.late_errors, b.rejections, b.timeouts, b.losses)
     return remembers(k) and not any(troubles)
 
 
 def remembers(k: Any) -> bool:
-    """Leaders come back with all that they knew, or none comes back."""
+    """Whether restarted leaders know all that they knew before, or no leader restarts."""
     return bool(k.variant.restart_window == 1 or k.budgets.restarts == 0)
 
 
 def in_flight(world: Any) -> Iterator[Any]:
-    """The batches in flight."""
+    """Yield the batches in flight."""
     return (b.batch for b in world.clients[0].partitions[0].in_flight)
 
 
 def pasts(worlds: Sequence[Any], edges: Iterable[tuple[int, int, int]]) -> list[frozenset[Any]]:
-    """For each world the batches that were in flight on the way by which it was first found."""
+    """Return for each world the batches that were in flight on the path by which it was first
+    found."""
     found: dict[int, frozenset[Any]] = {0: frozenset(in_flight(worlds[0]))}
     for before, _, after in edges:
         if after not in found:
@@ -316,7 +319,7 @@ def pasts(worlds: Sequence[Any], edges: Iterable[tuple[int, int, int]]) -> list[
 
 
 def states_of(scope: ScopeOfProof) -> Iterator[ScopeState]:
-    """The states of a scope, each with a past."""
+    """Yield the states of a scope, each with a past."""
     found = scope.graph
     for world, past in zip(found.worlds, pasts(found.worlds, found.edges), strict=True):
         yield ScopeState(scope.model, scope.k, world, past)

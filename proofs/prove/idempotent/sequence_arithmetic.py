@@ -1,7 +1,7 @@
 """Sequence arithmetic: sequences that never wrap, and sequences that wrap after 2^31 - 1.
 
-A position counts a producer's records of one epoch without bound; a sequence is what a request
-carries. Clauses speak of positions; the arithmetic gives each position its sequence.
+A position counts a producer's records of one epoch without bound; a sequence is the number in a
+request. Clauses are about positions; the arithmetic gives each position its sequence.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ from proofs.prove.engine.regime import Regime
 SEQUENCE = "sequence"
 SEQUENCES = 1 << 31
 LIFETIME = 1 << 30
-"""How far from its log's end a message may be, in records, that a wrapping sequence names."""
+"""The largest distance, in records, of a message from its log's end at which its sequence is
+unambiguous."""
 LARGEST_BATCH = LIFETIME // 5
 
 MAX_SEQUENCE = leaf("max_sequence", -INFINITE, INFINITE)
-"""The last sequence where none is used twice: any number."""
+"""The last sequence if no sequence is used twice: any number."""
 
 
 ARITHMETIC = "sequences_are_remainders"
-"""What sequences mean where they wrap: for the few obligations that are about their arithmetic."""
+"""The definition of sequences that wrap, for the few obligations that are about their
+arithmetic."""
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceArithmetic(Regime):
-    """`sequence` gives a position its sequence; `wraps` if positions pass the last one.
+    """`sequence` gives a position its sequence; `wraps` says that positions pass the last sequence.
 
-    Where they do, `sequence` is the remainder by the number of sequences, but an obligation is
-    told so only if it is about arithmetic: the others are easier without.
+    If sequences wrap, `sequence` is the remainder by the number of sequences. Only obligations
+    about arithmetic get this definition; the others are easier without it.
     """
 
     name: str
@@ -45,7 +47,7 @@ class SequenceArithmetic(Regime):
         return self.sequences is not None
 
     def definitions(self, nodes: Iterable[Node]) -> list[Node]:
-        """What `sequence` means, wherever it stands in the nodes."""
+        """Return the definition of each application of `sequence` in the nodes."""
         if self.sequences is None:
             return []
         found = {node.serial: node for node in reachable(list(nodes)) if node.name == SEQUENCE}
@@ -62,7 +64,7 @@ NO_WRAP = SequenceArithmetic(
 
 
 def wrapping(sequences: int) -> SequenceArithmetic:
-    """So many sequences, used again and again."""
+    """Return the regime with this number of sequences, used again and again."""
     return SequenceArithmetic(
         "any number of records per epoch: sequences wrap after 2^31 - 1",
         ("message_lifetime", "batches_are_small"),

@@ -1,6 +1,6 @@
-"""The steps about one producer, compared with the transitions of a scope.
+"""Compares the steps about one producer with the transitions of a scope.
 
-A state of a scope is here what the unknowns of the proofs stand for: see `Builder.state`.
+A state of a scope gives the unknowns of the proofs their values; see `Builder.state`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from proofs.trace.messages import RuleCall
 
 
 def flat(name: str, value: Any) -> Iterator[tuple[str, int]]:
-    """The scalars of a value, named as `Unknowns` names them."""
+    """Yield the scalars of a value, named as `Unknowns` names them."""
     if isinstance(value, tuple):
         yield f"len({name})", len(value)
         for i, inner in enumerate(value):
@@ -42,7 +42,7 @@ def flat(name: str, value: Any) -> Iterator[tuple[str, int]]:
 
 
 def sized(model: Model, k: Any) -> Any:
-    """The configuration of the proofs, with the slots of a scope."""
+    """Return the configuration of the proofs, with the slots of a scope."""
     usual = configuration(model, k.variant.name)
     sizes = {name: getattr(k.bounds, name) for name in ("in_flight", "window", "faults")}
     return replace(usual, bounds=replace(usual.bounds, **sizes))
@@ -62,12 +62,12 @@ def simulate_scope(model: Model, k: Any, found: SourceGraph) -> SimulationResult
 
 
 def actors_of(world: Any) -> dict[str, Any]:
-    """The actors that the theorems are about."""
+    """Return the actors that the theorems are about."""
     return {"client": world.clients[0], "leader": world.leaders[0]}
 
 
 class ProducerValues:
-    """A world, with the actors as they are by now, and the producer whose message arrives."""
+    """A world, the actors as they are at this point, and the producer whose message arrives."""
 
     def __init__(self, state: ScopeState, now: Mapping[str, Any], call: RuleCall) -> None:
         self.state, self.k, self.now = state, state.k, now
@@ -75,11 +75,11 @@ class ProducerValues:
 
     @cached_property
     def values(self) -> dict[str, int]:
-        """The numbers."""
+        """The values of the unknowns."""
         s, leader = self.state, self.now["leader"]
         batch = getattr(self.request, "batch", None)
         other = batch.producer_id if batch else 0
-        nowhere = self.state.model.scopes.fresh_entry(0, 0)  # where a scope has one partition
+        nowhere = self.state.model.scopes.fresh_entry(0, 0)  # if a scope has one partition
         return {
             **dict(flat("client.partitions[1]", nowhere)),
             **dict(flat("client", self.now["client"])),
@@ -100,7 +100,7 @@ class ProducerValues:
         }
 
     def value_of(self, name: str, arguments: tuple[int, ...]) -> int:
-        """The value of an unknown, or of a function of numbers. Raises KeyError."""
+        """Return the value of an unknown, or of a function of numbers. Raises KeyError."""
         if arguments:
             return int(self.function(name, arguments))
         if name.startswith(PREFIX):
@@ -112,7 +112,7 @@ class ProducerValues:
         return self.values[name]
 
     def function(self, name: str, arguments: tuple[int, ...]) -> int:
-        """The value of a function."""
+        """Return the value of a function."""
         first, s = arguments[0], self.state
         if name.startswith("log."):
             log = self.now["leader"].log

@@ -1,8 +1,8 @@
 """Lemmas about the step in which a request arrives, each proved before the clauses use it.
 
-They state what a solver would otherwise have to find among many facts: which batch a sequence
-identifies, where an append stands, which batch an answer is about. `begin` is the position of the
-request's batch in its epoch.
+They state what a solver would otherwise have to find among many facts: the batch that a sequence
+identifies, the place of an append, the batch that an answer is about. `begin` is the position of
+the request's batch in its epoch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from proofs.prove.idempotent.sequence_arithmetic import ARITHMETIC, LIFETIME
 
 @lemma(needs=("memory_is_sound", "window_is_log", "window_has_no_gap", "log_was_sent", *SENT))
 def window_is_near(s: ProofState) -> bool:
-    """Where sequences wrap: what is remembered is near the end of its epoch's log."""
+    """If sequences wrap, remembered batches are near the end of their epoch's log."""
     return all(
         0 <= newest_end(s) - s.log[clauses.place_of(s, m)].begin <= LIFETIME for m in s.known.window
     )
@@ -69,7 +69,7 @@ def sequence_names_records(k: Configuration, s: ProofState, batch: Batch) -> boo
 
 
 def is_appended(before: ProofState, after: ProofState) -> bool:
-    """The log has grown."""
+    """Whether the log has grown."""
     return len(before.log) < len(after.log)
 
 
@@ -86,7 +86,8 @@ def is_appended(before: ProofState, after: ProofState) -> bool:
 def accepted_follows(
     k: Configuration, before: ProofState, after: ProofState, batch: Batch, begin: int
 ) -> bool:
-    """What is appended has a record, no older epoch, and in the same one follows the newest."""
+    """An appended batch has a record and no older epoch, and in the same epoch it follows the
+    newest batch."""
     appended = is_appended(before, after)
     same = batch.producer_epoch == before.known.epoch
     return (
@@ -101,13 +102,15 @@ def accepted_follows(
 
 
 def may_begin(k: Configuration, s: ProofState, begin: int) -> bool:
-    """A new epoch begins at 0; what the leader knows nothing of, see FirstSequence."""
+    """Whether a batch may begin an epoch: at 0, or anywhere if the leader knows nothing of the
+    producer (FirstSequence.ANY)."""
     return begin == 0 or (s.known.epoch < 0 and k.variant.first_sequence == FirstSequence.ANY)
 
 
 @lemma(needs=("memory_is_sound", "window_is_log", *OFFSETS, "accepted_follows"))
 def newest_is_appended(before: ProofState, after: ProofState, batch: Batch) -> bool:
-    """What is appended is what the leader remembers as the newest; else nothing is new."""
+    """An appended batch is the newest that the leader remembers; without an append the newest is
+    unchanged."""
     appended = is_appended(before, after)
     place = clauses.newest(before, before.known)
     now = clauses.newest(after, after.known)
@@ -123,7 +126,8 @@ def newest_is_appended(before: ProofState, after: ProofState, batch: Batch) -> b
 
 @lemma(needs=("memory_is_sound", "window_is_numbered", ARITHMETIC))
 def follows_in_sequence(k: Configuration, s: ProofState, batch: Batch, begin: int) -> bool:
-    """An epoch begins at sequence 0, and what begins where the newest ends is in sequence."""
+    """An epoch begins at sequence 0, and a batch that begins where the newest ends is in
+    sequence."""
     last = s.known.window[-1].last_sequence
     return (begin != 0 or batch.base_sequence == 0) and (
         not (len(s.known.window) > 0 and begin == newest_end(s))
@@ -132,7 +136,7 @@ def follows_in_sequence(k: Configuration, s: ProofState, batch: Batch, begin: in
 
 
 def is_below(s: ProofState, batch: Batch, begin: int) -> bool:
-    """A request is of the known epoch, below the end of its log."""
+    """Whether a request has the known epoch, and begins below the end of its log."""
     return batch.producer_epoch == s.known.epoch and begin < newest_end(s)
 
 
@@ -151,7 +155,7 @@ def is_below(s: ProofState, batch: Batch, begin: int) -> bool:
 def duplicate_is_the_same(
     before: ProofState, after: ProofState, batch: Batch, begin: int, answer: ProduceResponse
 ) -> bool:
-    """A success without an append is about this very batch, where it stands."""
+    """A success without an append is about this very batch, at its place in the log."""
     other = answer.error != Error.NONE or is_appended(before, after)
     no_offset = answer.base_offset < 0
     place = place_answered(before, answer, batch, begin)
@@ -165,7 +169,8 @@ def duplicate_is_the_same(
 
 
 def place_answered(s: ProofState, answer: ProduceResponse, batch: Batch, begin: int) -> int:
-    """Where the batch of a success stands; without an offset, where its position is."""
+    """The place of a success's batch; for an answer without an offset, the place of its
+    position."""
     end = clauses.end_offset(s, len(s.log)) + batch.record_count
     if answer.base_offset < 0:
         return s.covers(batch.producer_epoch, begin)
@@ -174,7 +179,7 @@ def place_answered(s: ProofState, answer: ProduceResponse, batch: Batch, begin: 
 
 @lemma(needs=("log_is_whole", "memory_is_sound", "window_is_log", *OFFSETS, "log_was_sent", *SENT))
 def below_is_stored(s: ProofState, batch: Batch, begin: int) -> bool:
-    """Where an epoch is whole, a request below its end is in the log, at its position."""
+    """If an epoch is whole, a request below its end is in the log, at its position."""
     place = s.covers(batch.producer_epoch, begin)
     return not is_below(s, batch, begin) or (
         clauses.is_ours(s, place)
@@ -183,11 +188,11 @@ def below_is_stored(s: ProofState, batch: Batch, begin: int) -> bool:
     )
 
 
-# What is assumed of requests
+# Assumptions about requests
 
 
 def is_near(s: ProofState, batch: Batch, begin: int) -> bool:
-    """A request is near its log's end, so that its sequence names it. The end is that of its epoch;
-    an epoch that has no batch in the log ends at 0."""
+    """A request is near its log's end, so that its sequence identifies it. The end is that of the
+    request's epoch, or 0 if the log has no batch of this epoch."""
     end = newest_end(s) if batch.producer_epoch == s.known.epoch else 0
     return -LIFETIME < begin - end < LIFETIME

@@ -1,8 +1,8 @@
 """The steps of the proofs: each rule of an actor, applied to any state and any input.
 
-A step holds what may be assumed (the rule's own guards, that a message was sent, that an answer
-was given) and the state after it, both made by evaluating the model's text. Limits of scopes are
-left out: epochs, records and the log have no bound here.
+A step has what may be assumed (the rule's guards, that a message was sent, that an answer was
+given) and the state after it. Both come from evaluating the model's text. Limits of scopes are
+ignored: epochs, records and the log have no bound here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from proofs.prove.idempotent.sequence_arithmetic import NO_WRAP, SequenceArithme
 from proofs.prove.idempotent.symbolic_state import PRODUCER, Builder, P, Seen, SymbolicState
 
 FOLDED = number("folded")
-"""How many batches a replay has taken in so far."""
+"""The number of batches that a replay has processed."""
 
 
 class IdempotentSteps(ClientSteps):
@@ -36,12 +36,12 @@ class IdempotentSteps(ClientSteps):
 
     @cached_property
     def formulas(self) -> ClauseFormulas:
-        """What reads the clauses."""
+        """The formulas of the clauses."""
         return ClauseFormulas(self.lifter)
 
     @cached_property
     def initial(self) -> SymbolicState:
-        """The first state."""
+        """The initial state."""
         return initial(self.model, self.k, self.regime)
 
     @cached_property
@@ -72,14 +72,14 @@ class IdempotentSteps(ClientSteps):
     def produced(
         self, batch: Rec, rule: Callable[..., Any], *arguments: Node
     ) -> tuple[StepEvaluator, Rec, Rec]:
-        """The leader and its answer after a batch."""
+        """Return the leader and its answer after a batch."""
         request = Rec(self.model.messages.ProduceRequest, {"batch": batch})
         evaluator = self.builder.evaluator()
         step = evaluator.call(rule, [self.k, self.before.leader, request, *arguments])
         return evaluator, step.actor, step.sends.slots[0]
 
     def any_batch(self) -> tuple[Rec, Node]:
-        """Any batch of p, and the position at which it begins."""
+        """Return any batch of p, and the position at which it begins."""
         batch = self.builder.batch("batch")
         begin = self.before.position(batch.producer_epoch, batch.first_record)
         sequence = self.regime.sequence(begin)
@@ -118,7 +118,7 @@ class IdempotentSteps(ClientSteps):
         return replace(step, lemmas=cuts, given=(*step.given, *assumed), grows=True)
 
     def on_refused(self, rule: str, excluded_by: str) -> ProofStep:
-        """Any request arrives, and by a rule of the leader that looks at none is refused."""
+        """Any request arrives, and a rule of the leader that does not read it refuses it."""
         batch, _ = self.any_batch()
         evaluator, leader, _ = self.produced(batch, getattr(self.model.leader, rule))
         step = self.outcome(
@@ -132,9 +132,9 @@ class IdempotentSteps(ClientSteps):
         return replace(step, given=(*step.given, (excluded_by, ((), FALSE))))
 
     def on_produce_then_unreplicated(self) -> ProofStep:
-        """Any request that p sent arrives, and is answered as always, or by an error: as the
-        network of the proofs may answer any request. (So the obligations are those of `on_produce`,
-        unless the leader does something else.)"""
+        """Any request that p sent arrives, and is answered as usual or with an error, since the
+        network of the proofs may answer any request with an error. (So the obligations are those of
+        `on_produce`, unless the leader does something else.)"""
         batch, _ = self.any_batch()
         rules = self.model.leader
         evaluator, leader, answer = self.produced(
@@ -153,7 +153,7 @@ class IdempotentSteps(ClientSteps):
         )
 
     def cuts(self, after: Seen, batch: Rec, begin: Node, answer: Rec) -> Iterator[Lemma]:
-        """The lemmas about the request, each with those before it."""
+        """Yield the lemmas about the request, each with those before it."""
         before, rules = self.seen, step_lemmas
         if self.regime.wraps:
             yield Lemma.of(self.lifter, rules.window_is_near, before)
@@ -178,14 +178,14 @@ class IdempotentSteps(ClientSteps):
             yield Lemma.of(self.lifter, function, *arguments)
 
     def near(self, batch: Rec, begin: Node) -> tuple[Node, ...]:
-        """Where sequences wrap: the request is near its log's end."""
+        """Return that the request is near its log's end, if sequences wrap."""
         if not self.regime.wraps:
             return ()
         return (self.lifter.node(step_lemmas.is_near, self.seen, batch, begin),)
 
     def now_stored(self, batch: Rec, begin: Node, appended: Node) -> dict[str, Callable[..., Any]]:
-        """Ghosts after an append, of `batch` at the log's end. (If nothing is appended, no clause
-        speaks of what they say of it.) `appended` if a batch of p is."""
+        """Return the ghosts after an append of `batch` at the log's end; `appended` says whether a
+        batch of p is appended. (Otherwise no clause reads these values of the ghosts.)"""
         before = self.before
         length = before.log.length
         offset = self.lifter.node(clauses.end_offset, self.seen, length)
@@ -215,7 +215,7 @@ class IdempotentSteps(ClientSteps):
         return {"history": history, "where": where, "begins": begins, "cover": cover}
 
     def now_answered(self, answer: Rec, batch: Rec, begin: Node) -> dict[str, Callable[..., Node]]:
-        """The answers, with this one if it is a success; and the place that it speaks of."""
+        """Return the answers, with this one if it is a success, and the place of its batch."""
         before = self.before
         place = self.lifter.node(step_lemmas.place_answered, self.seen, answer, batch, begin)
 
@@ -234,7 +234,8 @@ class IdempotentSteps(ClientSteps):
         }
 
     def now_previous(self) -> Callable[[Node], Node]:
-        """The batch at the log's old end follows the newest remembered one."""
+        """Return `previous` after an append: the batch at the log's old end follows the newest
+        remembered one."""
         previous, length = self.before.previous, self.before.log.length
         newest = self.lifter.node(clauses.newest, self.seen, self.seen.known)
         return lambda j: ite(j.eq(length), newest, previous(j))
@@ -262,18 +263,18 @@ class IdempotentSteps(ClientSteps):
         return self.outcome("advance_high_watermark", evaluator, [], leader=leader)
 
     def restart(self) -> ProofStep:
-        """The broker comes back from its log and snapshot."""
+        """The broker restarts from its log and snapshot."""
         evaluator = self.builder.evaluator()
         leader = evaluator.call(self.model.leader.restart, [self.k, self.before.leader])
         step = self.outcome("restart", evaluator, [], leader=leader)
         return replace(step, given=(*step.given, ("no_restart", ((), FALSE))))
 
     def fail_over(self) -> ProofStep:
-        """A replica leads with any prefix of the log.
+        """A replica with any prefix of the log becomes leader.
 
-        It replays that prefix: an induction over the prefix, whose two lemmas are about the
-        model's own text, shows that this gives the history at the prefix' length. Answers that
-        the old leader held back are lost with its connections, and so are those about batches
+        The replica replays this prefix. An induction over the prefix, whose two lemmas are about
+        the model's own text, shows that the result is the history at the prefix' length. Answers
+        that the old leader held back are lost with its connections, and so are those about batches
         that the new leader lacks.
         """
         before, lemmas = self.before, list[Lemma]()
@@ -314,9 +315,10 @@ class IdempotentSteps(ClientSteps):
         items: FunctionSeq,
         start: FocusMap,
     ) -> FocusMap:
-        """fold(k, step, items, start): the history after as many batches, by induction.
+        """Return fold(k, step, items, start): the history after these batches, by induction.
 
-        The lemmas: it begins as `start`; one item more is one more in the history.
+        The lemmas say that the history begins as `start`, and that one more item is one more in the
+        history.
         """
         history, i = self.before.history, FOLDED
         so_far = FocusMap(P, history(i), start.elsewhere)
@@ -331,7 +333,7 @@ class IdempotentSteps(ClientSteps):
 
 
 def initial(model: Model, k: Any, regime: SequenceArithmetic = NO_WRAP) -> SymbolicState:
-    """Nothing sent, nothing stored, nothing known."""
+    """Return the state in which nothing was sent, stored or known."""
     builder = Builder(model, k, regime)
     state = builder.state()
     evaluator = builder.evaluator()

@@ -1,23 +1,25 @@
-"""The state of the proofs: one producer at one partition, with nothing bounded but five.
+"""The state of the proofs: one producer at one partition. Only batches in flight and remembered
+batches are bounded, both by five.
 
 Theory of operation. The theorems are about any one producer id p at any one partition.
 
-1. The log is a function with a length; of its batches those of p matter, all others may stand
-   between them.
+1. The log is a function with a length. Only the batches of p matter; any others may stand between
+   them.
 2. The network is two predicates that only grow: `sent`, every request p ever sent, and `answers`,
    every success the leader ever answered. Any sent request may arrive at any time, any number of
-   times, in any order; so may any answer that the high watermark lets go. Every behaviour of
-   connections is among these.
+   times, in any order, and so may any answer that the high watermark permits. Every behaviour of
+   connections is one of these.
 3. The batches in flight and the batches remembered are five slots each, as in Kafka.
-4. Ghosts, which no rule reads: which batches were `numbered` in an epoch, sent there or not; the
-   `position` of a batch in its epoch (its sequence, had sequences no end), by epoch and first
-   record; at which position each batch of the log `begins`; `where` in the log the batch stands
-   that ends at an offset, and which batch has a position in it (`cover`); the place that a success
-   speaks of (`told`) and each acknowledged record's `place`; which batch each batch followed
-   (`previous`); `history`, what a leader that replays so many batches of the log knows of p; and of
-   the open connection how many of its requests were `handled`, their answers on their way, whether
-   any was ever `refused`, or refused as of an older epoch (`fenced`), and the `epoch_in_turn`: no
-   request that it still carries is of an older one, and what comes late is of no newer one.
+4. No rule reads the ghosts. Ghosts of batches: `numbered`, the batches numbered in an epoch, sent
+   in it or not; `position`, a batch's position in its epoch, by epoch and first record (the
+   sequence that it would have if sequences had no end); `previous`, the batch that each batch
+   followed. Ghosts of the log: `begins`, the position of the batch at a place; `where`, the place
+   of the batch that ends at an offset; `cover`, the place of the batch with a position; `told`, the
+   place of a success's batch; `place`, the place of an acknowledged record; `history`, what a
+   leader knows of p after a replay of a prefix. Ghosts of the open connection: `handled`, how many
+   of its requests were handled while their answers are on their way; `refused`, whether any was
+   ever refused; `fenced`, whether any was refused for an older epoch; and `epoch_in_turn`: no
+   request that the connection still carries has an older epoch, and no late request a newer one.
 """
 
 from __future__ import annotations
@@ -53,22 +55,22 @@ P = leaf("p", 0, INFINITE)
 
 
 PRODUCER = leaf("producer", -INFINITE, INFINITE)
-"""The producer that has this id: whose application sent the records."""
+"""The producer with this id, whose application sent the records."""
 REPLICAS = leaf("replicas", -INFINITE, INFINITE)
 RECORDS_IN = leaf("records_in", -INFINITE, INFINITE)
-"""How many records the application's next batch has: any number."""
+"""The number of records of the application's next batch: any number."""
 
 VARIANT = {
     "first_sequence": leaf("first_sequence", 0, 2),
     "restart_window": leaf("restart_window", 0, 1),
 }
-"""Rules of the variant that are unknown: the helpers hold whatever they are."""
+"""Rules of the variant that are unknown: the helpers hold for all their values."""
 BEFORE_KIP_360 = {
     "recovery": leaf("recovery", 1, 2),
     "head_truncation": leaf("head_truncation", 0, 1),
     "expiry": leaf("expiry", 0, 1),
 }
-"""Rules that are unknown too where a producer recovers by another producer id."""
+"""Rules that are unknown as well for producers that recover by another producer id."""
 
 
 CLAIMED = claimed_by(ASSUMPTIONS, (*OF_ONE_PRODUCER, *OF_CLIENTS))
@@ -83,8 +85,8 @@ def resets(variant: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ModelText:
-    """What the clauses need of the model's text: its replay, an entry that knows nothing, and what
-    a guarantee about clients says, by name, of one."""
+    """The parts of the model's text that clauses need: its replay, an entry that knows nothing, and
+    guarantees about clients, by name."""
 
     replayed: Callable[[FocusMap, Rec], FocusMap]
     nothing: Rec
@@ -93,7 +95,7 @@ class ModelText:
 
 @dataclass(frozen=True)
 class SymbolicState:
-    """One state. A batch that p sent is its epoch, its record count and its first record."""
+    """One state. A batch that p sent is identified by its epoch, record count and first record."""
 
     regime: SequenceArithmetic
     client: Rec
@@ -117,7 +119,7 @@ class SymbolicState:
     text: ModelText
 
     def changed(self, **changes: Any) -> SymbolicState:
-        """The state with parts replaced."""
+        """Return the state with parts replaced."""
         return replace(self, **changes)
 
     @property
@@ -140,7 +142,7 @@ STANDS_AS = {
     "ends_at": "where",
     "copy_of": "place",
 }
-"""What clauses call predicates and functions of a state."""
+"""Names of the state's predicates and functions, by the names that clauses use."""
 
 
 class Seen:
@@ -152,8 +154,8 @@ class Seen:
         self.state = state
 
     def __getattr__(self, name: str) -> Any:
-        """What stands in the state under this name, or another. Nothing is read before a clause
-        asks for it: see `ClauseFormulas`."""
+        """Return the state's attribute of this name, perhaps under another name. Nothing is read
+        before a clause asks for it: see `ClauseFormulas`."""
         return getattr(self.state, STANDS_AS.get(name, name))
 
     @property
@@ -178,7 +180,7 @@ class Seen:
         return FunctionSeq(self.state.log.length, self.stored)
 
     def stored(self, place: Node) -> LogEntry:
-        """What stands at a place of the log."""
+        """Return the batch at a place of the log."""
         at = self.state.log.at(place)
         batch: Any = at.batch
         begin: Any = self.state.begins(place)
@@ -194,12 +196,12 @@ class Seen:
         )
 
     def placed(self, epoch: Any, count: Any, first: Any) -> PlacedBatch:
-        """The batch of an epoch that has these records."""
+        """Return the batch of an epoch that has these records."""
         begin: Any = self.position(epoch, first)
         return PlacedBatch(epoch, begin, count, first)
 
     def batches(self, holds: Predicate) -> RecordSet:
-        """The batches that have been told apart so."""
+        """Return the set of the batches for which a predicate holds."""
         return RecordSet(holds, ("epoch", "count", "first"), self.placed)
 
     @property
@@ -220,7 +222,7 @@ class Seen:
         )
 
     def answered_place(self, answer: StoredAnswer) -> Node:
-        """The place that a success speaks of."""
+        """Return the place of a success's batch."""
         return self.state.told(answer.first, answer.base_offset, answer.required_offset)
 
     @property
@@ -237,35 +239,35 @@ class Seen:
 
     @property
     def known(self) -> Memory:
-        """What the leader knows of p."""
+        """The memory of the leader about p."""
         entry: Any = self.state.leader.producers.value
         length: Any = self.state.log.length
         return memory(entry, length)
 
     @property
     def window_size(self) -> int:
-        """How many batches a leader remembers."""
+        """The number of batches that a leader remembers."""
         return len(self.state.leader.producers.value.batches.slots)
 
     def replayed_one_more(self, length: Node) -> Rec:
-        """What the model's own replay makes of the history and the next batch."""
+        """Return the result of the model's replay for the history and the next batch."""
         others = self.state.leader.producers.elsewhere
         producers = FocusMap(P, self.history(length), others)
         result: Rec = self.state.text.replayed(producers, self.state.log.at(length)).value
         return result
 
     def nothing_known(self) -> Rec:
-        """What is known of a producer id that was never seen."""
+        """Return what is known of a producer id that was never seen."""
         return self.state.text.nothing
 
     @property
     def sequences_follow(self) -> Node:
-        """The guarantee, in its own words."""
+        """The guarantee, in the model's text."""
         return self.state.text.guaranteed("sequences_follow", self.client)
 
 
 def at_one_partition(client: Rec) -> Rec:
-    """A client of which the partition of the theorems alone is looked at."""
+    """Return a client with only the partition of the theorems."""
     return client.changed(partitions=MapValue((client.partitions.slots[0],)))
 
 
@@ -285,7 +287,7 @@ class Builder(Unknowns):
 
     @property
     def overrides(self) -> Overrides:
-        """What is unknown of the configuration: all sizes but those that are claimed."""
+        """The unknowns of the configuration: all sizes except those that are claimed."""
         in_flight = leaf(IN_FLIGHT, 1, self.k.bounds.in_flight)
         given_up = ite(leaf(TIMEOUTS, 0, INFINITE) > 0, in_flight, 0)
         return {
@@ -299,37 +301,38 @@ class Builder(Unknowns):
         }
 
     def evaluator(self, **contracts: Callable[..., Any]) -> StepEvaluator:
-        """An evaluator in which sequences and replicas are unknown."""
+        """Return an evaluator in which sequences and replicas are unknown."""
         called = {"filled": self.filled, **contracts}
         return StepEvaluator(self.model, self.k, overrides=self.overrides, contracts=called)
 
     @property
     def lifter(self) -> Lifter:
-        """What reads clauses."""
+        """The lifter that reads clauses."""
         return Lifter(self.model, self.k, self.overrides, {}, Seen)
 
     def filled(self, _evaluator: StepEvaluator, _size: Node, value: Rec) -> FocusMap:
-        """The map that gives each producer id the same."""
+        """Return the map that gives each producer id the same value."""
         return FocusMap(P, value, value)
 
     def replayed(self, producers: FocusMap, stored: Rec) -> FocusMap:
-        """The model's replay of one batch."""
+        """Return the result of the model's replay of one batch."""
         call = self.model.leader.replayed
         result: FocusMap = self.evaluator().call(call, [self.k, producers, stored])
         return result
 
     def nothing(self) -> Rec:
-        """What is known of a producer id that was never seen."""
+        """Return what is known of a producer id that was never seen."""
         result: Rec = self.evaluator().lift(self.model.leader.UNKNOWN_PRODUCER)
         return result
 
     def guaranteed(self, name: str, client: Rec) -> Node:
-        """A guarantee in its own words, of a client at the partition of the theorems alone."""
+        """Return a guarantee in the model's text, of a client at the partition of the theorems
+        alone."""
         return self.guarantee(name, self.world(clients=MapValue((at_one_partition(client),))))
 
     def in_words(self, name: str, state: SymbolicState) -> tuple[list[Formula], LiftedGoal]:
-        """A guarantee in its own words, and what may be assumed for it: p is the producer id of
-        each batch that it looks at, its producer is counted as the first, and begins at 0."""
+        """Return a guarantee in the model's text, with its assumptions: p is the producer id of
+        each batch that it reads, its producer has number 0, and sequences begin at 0."""
         lifter = self.lifter
         begun = {("Bounds", "first_sequence"): ZERO}
         lifter = replace(lifter, overrides={**lifter.overrides, **begun})
@@ -342,30 +345,31 @@ class Builder(Unknowns):
         return [*goal.choices, *ours, ((), PRODUCER.eq(0))], goal
 
     def world(self, **parts: Any) -> Rec:
-        """A world of which only some parts are looked at."""
+        """Return a world of which only some parts are read."""
         hints = self.shapes.hints(self.model.world.World)
         return Rec(self.model.world.World, {**dict.fromkeys(hints, ZERO), **parts})
 
     def guarantee(self, name: str, world: Rec) -> Node:
-        """A guarantee in its own words."""
+        """Return a guarantee in the model's text."""
         guarantee = getattr(self.model.guarantees, name)
         result: Node = self.evaluator().call(guarantee, [self.k, world])
         return result
 
     def client(self) -> Rec:
-        """Producer p, with the partition of the theorems at index 0 and any other at 1."""
+        """Return producer p, with the partition of the theorems at index 0 and any other one at
+        1."""
         client = self.record(self.model.client.Client, "client")
         return client.changed(producer=PRODUCER, producer_id=P)
 
     def log(self, at: str = "") -> FunctionSeq:
-        """Any log: each field is a function of the place."""
+        """Return any log: each field is a function of the place."""
         batch, name = self.model.leader.StoredBatch, f"{at}log"
         return FunctionSeq(
             number(f"{name}_length"), cache(lambda i: self.record(batch, name, (i,)))
         )
 
     def leader(self, at: str = "") -> Rec:
-        """The leader of that partition. Nothing of its log is deleted."""
+        """Return the leader of that partition. Nothing of its log is deleted."""
         entry = self.model.leader.ProducerStateEntry
         known, others = (self.record(entry, f"{at}{name}") for name in ("known", "others"))
         told = {
@@ -378,21 +382,21 @@ class Builder(Unknowns):
         return Rec(self.model.leader.Leader, {f: {**rest, **told}[f] for f in hints})
 
     def batch(self, name: str) -> Rec:
-        """Any batch."""
+        """Return any batch."""
         return self.record(self.model.messages.Batch, name)
 
     def state(self) -> SymbolicState:
-        """Any state."""
+        """Return any state."""
         return self.state_at("", self.client())
 
     def state_elsewhere(self) -> SymbolicState:
-        """The same client's state at another partition."""
+        """Return the same client's state at another partition."""
         client = self.client()
         here, there = client.partitions.slots
         return self.state_at("elsewhere.", client.changed(partitions=MapValue((there, here))))
 
     def state_at(self, at: str, client: Rec) -> SymbolicState:
-        """Any state at the first of a client's partitions; names begin with `at`."""
+        """Return any state at the first of a client's partitions; names begin with `at`."""
         entry = self.model.leader.ProducerStateEntry
         ghosts: dict[str, Any] = {}
         ghosts |= {n: number(f"{at}{n}") for n in ("next_position", "handled", "epoch_in_turn")}

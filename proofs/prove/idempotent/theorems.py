@@ -78,11 +78,12 @@ ONLY_EXPLORED: dict[str, str] = {
         "no theorem is about batches of unknown outcome that were given up (no timeouts)"
     ),
 }
-"""What of the guarantees no theorem covers, and why: there they are explored in scopes."""
+"""The guarantees that theorems do not cover in all configurations, and why: they are explored in
+scopes."""
 
 
 ACKED = GUARANTEED["acked_is_replicated"]
-"""What more than one guarantee stands on."""
+"""A clause that several guarantees use."""
 
 CALLED_BACK = ("requests_come_as_sent", "nothing_times_out", "nothing_is_rejected")
 Row = tuple[str, str, tuple[str, ...], tuple[Clause, ...]]
@@ -97,13 +98,13 @@ SAFETY: tuple[Row, ...] = (
     ("remembers_the_newest", NEWEST, (), ()),
     ("nothing_fails", NEWEST, CALLED_BACK, UNFENCED),
 )
-"""Guarantees, each with the variant it needs, what it rests on, and clauses of its own."""
+"""Guarantees, each with the variant that it needs, its assumptions, and its own clauses."""
 ABOUT_CLIENTS = frozenset({"sequences_follow"})
-"""Those whose proofs say nothing of leaders."""
+"""The guarantees whose proofs say nothing about leaders."""
 
 
 def safety(regime: SequenceArithmetic) -> tuple[Theorem, ...]:
-    """What holds in every state, in one regime."""
+    """Return the theorems that hold in every state, in one regime."""
     suffix = "_across_wraps" if regime.wraps else ""
     order = "/sequence_order=wraps" if regime.wraps else ""
     return tuple(
@@ -127,12 +128,12 @@ CALM = (
     "nothing_is_rejected",
 )
 CALMLY = ("acked_once", "no_false_error", "bumps_have_causes")
-"""What holds where no producer has to recover."""
+"""The guarantees that hold if no producer has to recover."""
 
 
 def in_its_turn(name: str, regime: SequenceArithmetic) -> Iterator[Theorem]:
-    """What holds where answers come in the order of their batches: with leaders that are strict and
-    remember all, and with those of today, if none of them restarts."""
+    """Yield the theorems that hold if answers arrive in the order of their batches: with leaders
+    that are strict and remember everything, and with today's leaders if none restarts."""
     across, order = ("_across_wraps", "/sequence_order=wraps") if regime.wraps else ("", "")
     five, whole = GUARANTEED["remembers_five"], WHOLE[0]
     today = (five.also("no_restart"), whole.also("connections_keep_order"))
@@ -152,7 +153,8 @@ def in_its_turn(name: str, regime: SequenceArithmetic) -> Iterator[Theorem]:
 
 
 BEFORE_KIP_360 = (("2.4.1", "_in_2_4"), ("2.0.0", "_in_2_0"))
-"""Releases in which a producer takes another producer id, and the suffix of theorems about them."""
+"""Releases in which a producer takes another producer id, with the suffix of theorems about
+them."""
 STILL = (
     "at_most_once",
     "acked_is_replicated",
@@ -161,13 +163,13 @@ STILL = (
     "order_kept",
     "sequences_follow",
 )
-"""What is given, in 2.4 too, also where something makes a producer take another id."""
+"""The guarantees that hold in 2.4 too, even if something makes a producer take another id."""
 WIDER = ("remembers_the_newest", "nothing_fails")
-"""What is given more widely in each release."""
+"""The guarantees that each release gives more widely."""
 
 
 def in_any_release() -> Iterator[Theorem]:
-    """What holds of a leader, or of a client, whatever the others do."""
+    """Yield the theorems about a leader, or a client, whatever the other actors do."""
     for release, suffix in ((NEWEST, ""), *BEFORE_KIP_360):
         yield Theorem(
             f"high_watermark_sound{suffix}",
@@ -192,8 +194,8 @@ def in_any_release() -> Iterator[Theorem]:
 
 
 def before_kip_360() -> Iterator[Theorem]:
-    """All guarantees under the recoveries that take another producer id, where nothing makes a
-    producer take one. Some are given beyond that, but not in 2.0, which then mixes two ids."""
+    """Yield all guarantees for producers that recover by another producer id, if nothing makes a
+    producer take one. Some hold beyond that, but not in 2.0, which then mixes two ids."""
     five, whole = GUARANTEED["remembers_five"].also("no_restart"), WHOLE[0]
     (nothing_fails,) = in_calm((GUARANTEED["nothing_fails"].also(*CLIENT),))
     extra = in_calm((ACKED, five, whole, *ORDERED, *IN_TURN, *NEIGHBOURS))

@@ -1,15 +1,16 @@
 """Why five: a leader must remember as many batches as may be in flight, and no more.
 
-Theory of operation. Here the window of a leader and the list of a client are unbounded tuples, as
-long as two numbers say that are unknown: W, how many batches are remembered, and F, how many may
-be in flight. The batches of one epoch are counted 0, 1, 2, ... A leader that has stored N of them
-remembers the last W (an induction over N, on the model's own `remember`). A client's first
-unfinished batch is at most F before its newest (`send_new`). So where F <= W, a batch that is sent
-again is the next one or one that is remembered, and is answered rightly (`on_produce`).
+Theory of operation. The window of a leader and the list of a client are unbounded tuples here.
+Their lengths depend on two unknown numbers: W, the number of batches that a leader remembers, and
+F, the number that may be in flight. The batches of one epoch are counted 0, 1, 2, ... A leader that
+has stored N of them remembers the last W (an induction over N, on the model's own `remember`). A
+client's first unfinished batch is at most F before its newest (`send_new`). So if F <= W, a batch
+that is sent again is the next one or a remembered one, and is answered correctly (`on_produce`).
 
-It rests on answers that come in the order of their batches. An error that refuses a batch which is
-stored already, or that comes after it was stored, lets later batches be acknowledged before it:
-then more than F batches can be stored behind a batch in flight, and the window is too small.
+The argument needs answers that arrive in the order of their batches. If an error refuses a batch
+that is already stored, or arrives after the batch was stored, later batches may be acknowledged
+before it. More than F batches can then be stored after a batch in flight, and the window is too
+small.
 """
 
 from __future__ import annotations
@@ -33,34 +34,36 @@ from proofs.prove.idempotent.symbolic_state import CLAIMED, PRODUCER, REPLICAS, 
 WINDOW = leaf("window", 1, INFINITE)
 IN_FLIGHT = leaf("in_flight", 1, INFINITE)
 STORED, SENT, FINISHED = number("stored"), number("sent"), number("finished")
-"""How many batches of the epoch are in the log, were given a sequence, and have ended."""
+"""The numbers of batches of the epoch that are in the log, were given a sequence, and have
+ended."""
 BATCHES = leaf("batches", 0, INFINITE)
-"""How many batches the epoch has: any number, but one. Of batches without end no sequences would
-suffice."""
+"""The number of batches of the epoch: finite but arbitrary, because no sequences would suffice for
+infinitely many."""
 EPOCH = leaf("epoch", 0, INFINITE)
 BATCH, ANY, SLOT, OTHER = number("n"), bound("n"), bound("i"), bound("m")
 
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """Batch number n of the epoch: its first sequence, and how many records it has."""
+    """Batch number n of the epoch: its first sequence and its number of records."""
 
     begin: Node
     count: Node
 
     @property
     def end(self) -> Node:
-        """The sequence after its last."""
+        """The sequence after its last one."""
         return self.begin + self.count
 
 
 def numbered(n: Node) -> Numbered:
-    """Batch number n."""
+    """Return batch number n."""
     return Numbered(function("begin")(n), function("count")(n))
 
 
 def numbering() -> list[Formula]:
-    """Batches follow each other without a gap, none is empty, and sequences suffice for all."""
+    """Return that batches follow each other without a gap, none is empty, and sequences suffice for
+    all."""
     this, next_one, other = numbered(ANY), numbered(ANY + 1), numbered(OTHER)
     counted = (ANY >= 0) & (ANY < BATCHES)
     sound = (this.count >= 1) & (this.end <= MAX_SEQUENCE)
@@ -82,7 +85,7 @@ class WhyFive:
         self.builder = Builder(model, k)
 
     def evaluator(self) -> Evaluator:
-        """An evaluator in which W and F are unknown."""
+        """Return an evaluator in which W and F are unknown."""
         return Evaluator(
             self.model,
             self.k,
@@ -98,11 +101,11 @@ class WhyFive:
         )
 
     def sequence_of(self, cls: type, name: str) -> FunctionSeq:
-        """A tuple of any length, its elements' fields functions of their places."""
+        """Return a tuple of any length, whose elements' fields are functions of their places."""
         return FunctionSeq(number(f"{name}_length"), lambda i: self.builder.record(cls, name, (i,)))
 
     def entry(self) -> Rec:
-        """What a leader knows, with a window of any length."""
+        """Return what a leader knows, with a window of any length."""
         leader = self.model.leader
         batches = self.sequence_of(leader.BatchMetadata, "remembered")
         return Rec(
@@ -110,7 +113,7 @@ class WhyFive:
         )
 
     def batch(self, n: Node) -> Rec:
-        """Batch number n of the epoch, as it is sent."""
+        """Return batch number n of the epoch, as it is sent."""
         made, described = self.builder.batch("batch"), numbered(n)
         own = {
             "producer_id": P,
@@ -122,7 +125,8 @@ class WhyFive:
         return made.changed(**own)
 
     def remembers_the_last(self, entry: Rec, stored: Node, at: Node = SLOT) -> list[Formula]:
-        """Of the batches stored the last W are remembered, in order: epoch, length, any slot."""
+        """Return that the last W of the stored batches are remembered, in order: the epoch, the
+        length, any slot."""
         batches = entry.batches
         if not isinstance(batches, FunctionSeq):
             batches = containers.as_function(self.builder.shapes, batches)
@@ -140,7 +144,7 @@ class WhyFive:
         ]
 
     def window(self) -> Iterator[ProofObligation]:
-        """The window is the last W: at the beginning, and after each batch more."""
+        """Prove that the window is the last W batches: initially, and after each further batch."""
         entry = self.entry()
         known = self.remembers_the_last(entry, STORED)
         unknown = self.evaluator().lift(self.model.leader.UNKNOWN_PRODUCER)
@@ -158,7 +162,7 @@ class WhyFive:
             yield obligation(f"remember/window_is_the_last/{part}", assumed, goal)
 
     def sending(self) -> Iterator[ProofObligation]:
-        """A client that sends has at most F in flight afterwards."""
+        """Prove that a client that sends has at most F batches in flight afterwards."""
         evaluator = self.evaluator()
         client = self.builder.client()
         entry = client.partitions.slots[0]
@@ -175,8 +179,8 @@ class WhyFive:
         yield obligation("send_new/at_most_F_in_flight", guards, ((), goal))
 
     def retry(self) -> Iterator[ProofObligation]:
-        """A batch that is not finished arrives, and none before it is missing: it is stored once,
-        and answered without error."""
+        """Prove for an unfinished batch that arrives when none before it is missing: it is stored
+        once, and answered without error."""
         leader = self.builder.leader()
         entry = self.entry()
         known = FocusMap(P, entry, leader.producers.elsewhere)
@@ -211,7 +215,7 @@ class WhyFive:
 
 
 def why_five_lemmas(model: Model, k: Any) -> Iterator[ProofObligation]:
-    """All of it."""
+    """Yield all obligations."""
     why = WhyFive(model, k)
     yield from why.window()
     yield from why.sending()

@@ -26,14 +26,15 @@ BELOW_IS_DUPLICATE = (
         "answer.error != Error.NONE or answer.base_offset < 0",
     ),
 )
-"""A leader that takes whatever is below the next sequence for a duplicate; it knows no offset."""
+"""A leader that takes any batch below the next sequence for a duplicate, without knowing its
+offset."""
 
 WRAPPED = Dropped(
     "at_most_once",
     {"records": 6, "in_flight": 2, "window": 2, "log": 6, "max_sequence": 5, "max_epoch": 1},
     {"records": 6, "breaks": 1},
 )
-"""Six sequences: a request of the first batch arrives when its sequence comes round again."""
+"""Six sequences: a request of the first batch arrives when its sequence is used again."""
 
 LARGE = Dropped(
     "acked_is_stored",
@@ -43,7 +44,7 @@ LARGE = Dropped(
 """Three sequences: the third batch has those of the first, which the leader remembers."""
 
 OVERTAKES = (Patch("network.broken", "link.requests[:survivors]", "link.requests[-survivors:]"),)
-"""Of a connection that breaks the last requests arrive, not the first."""
+"""The last requests of a broken connection arrive, instead of the first."""
 
 HEARS_THE_LATE = (
     Patch(
@@ -52,7 +53,8 @@ HEARS_THE_LATE = (
         "network.arrived_late(replace(link, answers=(*link.answers, *step.sends)), connection)",
     ),
 )
-"""The open connection answers what a broken one has left, as if it carried old behind new."""
+"""The open connection answers a broken connection's requests, as if it carried old requests after
+new ones."""
 
 SMALL = {"records": 3, "in_flight": 2, "log": 5, "max_epoch": 1}
 

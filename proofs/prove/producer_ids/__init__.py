@@ -1,1 +1,1 @@
-"""What is proved of the brokers that give producer ids."""
+"""Proofs about the brokers that give producer ids."""

@@ -1,10 +1,11 @@
-"""No producer id is given twice: any number of brokers, of blocks, and of ids in a block.
+"""No producer id is given twice, for any number of brokers, of blocks, and of ids in a block.
 
-Theory of operation. A block is counted by the store when it is taken, so what a broker holds is not
-ahead of the store, and no two hold the same. An id that was given is of a block that nobody will
-ever hold again, or that its broker has used beyond it. A broker that finds in the store what it had
-tried to write, under its own name, may take that block: nobody else has it. Which form the store
-has, and when brokers fetch, is unknown: the clauses hold whatever it is.
+Theory of operation. The store counts a block when a broker takes it, so no broker holds a block
+ahead of the store, and no two brokers hold the same block. A given id belongs to a block that no
+broker will begin to use, or its broker has already used the block beyond the id. If a broker finds
+in the store the block that it tried to write, under its own name, it may take that block, because
+no other broker has it. The form of the store and the moments at which brokers fetch blocks are
+unknown: the clauses hold for all of them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from proofs.prove.engine.smt import Formula, ProofObligation, obligation
 from proofs.prove.engine.unknowns import function, number
 
 BLOCK_SIZE = leaf("block_size", 1, INFINITE)
-"""Ids in a block: any number."""
+"""The number of ids in a block: any number."""
 
 TAKEN = ("numbers_are_sound", "blocks_were_taken", "versions_tell_blocks")
 OWNED = (*TAKEN, "what_it_finds_is_free")
@@ -53,7 +54,7 @@ def used_of(k: Configuration, given: int) -> int:
 
 
 def ids_have_places(k: Configuration, w: World) -> bool:
-    """An id tells its block, and its place there."""
+    """An id determines its block, and its place in the block."""
     return all(
         block_of(k, id_at(k, block, place)) == block and used_of(k, id_at(k, block, place)) == place
         for block in every(k.bounds.blocks)
@@ -99,7 +100,7 @@ def blocks_have_one_owner(k: Configuration, w: World) -> bool:
 
 
 def share_no_block(w: World, i: int, j: int) -> bool:
-    """No block of one broker is another's."""
+    """Whether no block of one broker belongs to the other."""
     m = w.managers[i]
     n = w.managers[j]
     return (
@@ -123,12 +124,12 @@ def versions_tell_blocks(k: Configuration, w: World) -> bool:
 
 
 def is_read(w: World, i: int) -> bool:
-    """A broker has read the latest block."""
+    """Whether a broker has read the latest block."""
     return w.managers[i].read_block == w.store.block
 
 
 def may_find_its_own(w: World, i: int) -> bool:
-    """The broker would take the latest block for its own."""
+    """Whether the broker believes that the latest block is its own."""
     tried = w.managers[i].tried
     return tried != NO_BLOCK and w.store.broker == i and w.store.block == tried
 
@@ -174,21 +175,21 @@ def producer_ids_unique(k: Configuration, w: World) -> bool:
     return not w.repeated
 
 
-# What the proofs put for the text's own
+# Contracts that replace functions of the text
 
 
 def next_id(_evaluator: Evaluator, _k: Any, giver: Rec) -> Node:
-    """The id that a broker gives next, as a function of its place."""
+    """Return the id that a broker gives next, as a function of its place."""
     return function("id_at")(giver.block, giver.used)
 
 
 def is_place(place: Node) -> Node:
-    """It is inside a block."""
+    """Return whether a place is inside a block."""
     return (place >= 0) & (place < BLOCK_SIZE)
 
 
 def next_id_tells_its_place(worlds: Worlds) -> Iterator[ProofObligation]:
-    """What `next_id` stands for: by the model's text no two places have the same id."""
+    """Prove the axiom about `next_id`: by the model's text no two places have the same id."""
     evaluator = Evaluator(worlds.model, worlds.k, worlds.overrides)
     cls = worlds.model.manager.Manager
     givers = [worlds.unknowns.record(cls, name) for name in ("giver", "other_giver")]
@@ -201,7 +202,7 @@ def next_id_tells_its_place(worlds: Worlds) -> Iterator[ProofObligation]:
 
 
 def unknown_function(name: str) -> Callable[..., Node]:
-    """A ghost, of which its axioms alone are known."""
+    """Return a ghost of which only its axioms are known."""
     return lambda _evaluator, _k, *numbers: function(name)(*numbers)
 
 

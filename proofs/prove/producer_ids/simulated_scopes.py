@@ -14,4 +14,5 @@ MORE_SIMULATED: Mapping[str, tuple[tuple[str, str], ...]] = {
         *((f"{ALONE}/asked={asked}", v) for asked in (3, 5) for v in VARIANTS_OF_IDS[:2]),
     ),
 }
-"""What `prove --simulate` looks at, beside the scopes in which the clauses are checked."""
+"""The scopes that `prove --simulate` checks, in addition to those in which the clauses are
+checked."""

@@ -11,7 +11,7 @@ ONLY_EXPLORED: dict[str, str] = {
         "a sum over all blocks: it needs, for each block, a witness of who has it or gave its ids"
     ),
 }
-"""What of the guarantees no theorem covers, and why: there they are explored in scopes."""
+"""The guarantees that no theorem covers, and why: they are explored in scopes."""
 
 ABOUT_PRODUCER_IDS: tuple[Theorem, ...] = (
     Theorem(

@@ -1,1 +1,2 @@
-"""All theorems as a job: planned, asked, looked at in scopes, reported."""
+"""The job that proves all theorems: it plans obligations, asks solvers, checks scopes and
+reports."""

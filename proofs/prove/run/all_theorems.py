@@ -21,17 +21,19 @@ ONLY_EXPLORED: Mapping[str, Mapping[str, str]] = {
     "producer_ids": producer_ids.ONLY_EXPLORED,
     "transactions": transactions.ONLY_EXPLORED,
 }
-"""By composition, what of its guarantees no theorem covers, and why: they are explored only."""
+"""By composition, the parts of guarantees that no theorem covers, and why; they are explored
+only."""
 
 
 def bears_on(theorem: Theorem, name: str) -> bool:
-    """A theorem is of its clause; where it has none, of the guarantees that answer for it."""
+    """Whether a theorem is about a guarantee: by its clause or, without a clause, by
+    `answered_by`."""
     about = (theorem.clause.name,) if theorem.clause else theorem.answered_by
     return name in about
 
 
 def proves(theorem: Theorem, name: str) -> bool:
-    """Whether all of the guarantee is in the theorem."""
+    """Whether the theorem covers the whole guarantee."""
     if theorem.clause is not None:
         return theorem.clause.name == name and not theorem.part
     of_transactions = theorem.home == "transactions"
@@ -40,6 +42,6 @@ def proves(theorem: Theorem, name: str) -> bool:
 
 
 def part_of(theorem: Theorem) -> tuple[str, ...]:
-    """The guarantees that a theorem says a part of, and not all."""
+    """Return the guarantees of which a theorem covers a part only."""
     about = (theorem.clause.name,) if theorem.clause else theorem.answered_by
     return tuple(name for name in about if not proves(theorem, name))

@@ -1,10 +1,9 @@
-"""Answers of solvers, kept by what was asked: proving again after an edit asks what has changed.
+"""Keeps solvers' answers by question, so that proving after an edit asks only what has changed.
 
-An answer is to a text, of a solver in one version, and is the same whoever asks. Definite ones are
-kept; that a solver was undecided, only where it was asked for less than the usual time: that
-something holds rests on no such answer. Each row has a checksum: one that is not as
-it was written is asked anew, and a file that is no database any more begins again. Deleting it is
-always safe.
+An answer belongs to a text and to one version of a solver, whoever asks. Definite answers are kept.
+"Unknown" is kept only if the solver had less than the usual time; no verdict that something holds
+rests on such an answer. Each row has a checksum. A row with a wrong checksum is asked anew, and a
+file that is no longer a database is replaced. Deleting the file is always safe.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from proofs.prove.engine.solvers import RESULTS, TIMEOUT_S, SolverAnswer, versio
 from proofs.say import note
 
 MAX_ANSWERS = 1_000_000
-"""Some 200 MB; what was asked first goes first."""
+"""Some 200 MB; the oldest answers are removed first."""
 BUSY_S = 60
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS answers (question TEXT PRIMARY KEY, answer TEXT, sum TEXT)"
@@ -27,19 +26,20 @@ _PRUNE = "DELETE FROM answers WHERE rowid <= (SELECT max(rowid) FROM answers) - 
 
 
 def answers_folder() -> Path:
-    """Where answers are kept if no folder is named."""
+    """Return the folder in which answers are kept if none is named."""
     return cache_folder() / "answers"
 
 
 class AnswerCache:
-    """Answers in a folder, for any number of processes; without a folder none is kept."""
+    """Answers in a folder, shared by any number of processes; without a folder no answer is
+    kept."""
 
     def __init__(self, folder: Path | None) -> None:
         self._file = None if folder is None else folder / "answers.sqlite"
         self._database: sqlite3.Connection | None = None
 
     def get(self, solver: str, text: str, timeout_s: float = TIMEOUT_S) -> SolverAnswer | None:
-        """The answer of a solver to a text; None if there is none that can be trusted."""
+        """Return the answer of a solver to a text; None if no trustworthy answer is kept."""
         found = self._row(_question(solver, text))
         if found is None and timeout_s < TIMEOUT_S:
             found = self._row(_question(solver, text, timeout_s))
@@ -54,8 +54,7 @@ class AnswerCache:
         return None
 
     def add(self, text: str, answer: SolverAnswer, timeout_s: float = TIMEOUT_S) -> None:
-        """Keep an answer to a question that was asked for so long, if it is definite, or if that
-        was less than usual."""
+        """Keep an answer if it is definite, or if `timeout_s` was less than usual."""
         is_definite = answer.result in RESULTS.values()
         if not is_definite and timeout_s >= TIMEOUT_S:
             return
@@ -66,7 +65,8 @@ class AnswerCache:
         self._execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", question, row, checksum)
 
     def _execute(self, command: str, *values: str) -> list[tuple[str, str]]:
-        """What the database answers; one that is damaged is removed, and answers nothing."""
+        """Return the rows that the database answers. A damaged database is removed, and the result
+        is empty."""
         if self._file is None:
             return []
         try:

@@ -1,4 +1,4 @@
-"""Questions put to solvers by worker processes; what was answered before is not asked again.
+"""Puts questions to solvers in worker processes; a question that has an answer is not asked again.
 
 Each answer is a unit of work in the journal of the run, named by seed, solver and text.
 """
@@ -23,7 +23,7 @@ from proofs.run.journal import Journal
 
 @dataclass(frozen=True, slots=True)
 class SolverQuestion:
-    """A text that a solver is asked about, with a seed, for so long at most."""
+    """A text to put to a solver, with a seed and a time limit."""
 
     solver: str
     text: str
@@ -32,8 +32,8 @@ class SolverQuestion:
 
     @property
     def unit(self) -> str:
-        """Its name in a journal. An answer in less than the usual time is none to the usual
-        question."""
+        """Its name in a journal. With a shorter time limit the name differs, since such an answer
+        does not settle the usual question."""
         digest = hashlib.sha256(self.text.encode()).hexdigest()[:32]
         quick = "" if self.timeout_s >= TIMEOUT_S else f" {self.timeout_s} s"
         solver = f"{self.solver} {version_of(self.solver)}"
@@ -44,17 +44,17 @@ Answered = tuple[SolverQuestion, SolverAnswer]
 
 
 def unseen(_done: int, _total: int) -> None:
-    """Progress that nobody looks at."""
+    """Ignore progress."""
 
 
 class OutOfTime(Exception):
-    """The time of a source has ended; it keeps the answers that it has."""
+    """The time of a source has ended; the source keeps the answers that it has."""
 
 
 class AnswerSource:
-    """Answers of solvers: from the journal of the run, from the cache, or of worker processes,
-    which end with the context. With `until`, a reading of the monotonic clock, all who ask later
-    raise OutOfTime, and who wait then, too."""
+    """Answers of solvers: from the journal of the run, from the cache, or from worker processes,
+    which end with the context. `until` is a reading of the monotonic clock: after it, callers that
+    ask or wait get OutOfTime."""
 
     def __init__(
         self,
@@ -87,8 +87,8 @@ class AnswerSource:
     def answers(
         self, questions: Sequence[SolverQuestion], seen: Callable[[int, int], None] = unseen
     ) -> dict[SolverQuestion, SolverAnswer]:
-        """An answer to each question; `seen(done, total)` after each that a solver gives. Raises
-        OutOfTime."""
+        """Return an answer to each question. Calls `seen(done, total)` after each answer of a
+        solver. Raises OutOfTime."""
         known = {q: self._known(q) for q in questions}
         found = {q: answer for q, answer in known.items() if answer is not None}
         for question, answer in self._ask([q for q in known if q not in found]):
@@ -105,7 +105,7 @@ class AnswerSource:
         return SolverAnswer(row["solver"], row["result"], row["seconds"], tuple(row["core"]))
 
     def _ask(self, questions: Sequence[SolverQuestion]) -> Iterator[Answered]:
-        has_end = self.until < math.inf  # no solver of this process could be left alone
+        has_end = self.until < math.inf  # a solver in this process could not be interrupted
         is_here = self.processes == 1 or (len(questions) <= FEW and self._pool is None)
         if is_here and not has_end:
             return map(_answer, questions)
@@ -125,7 +125,7 @@ class AnswerSource:
                 raise OutOfTime from None
 
     def demand_time(self) -> None:
-        """Raises OutOfTime if there is none left."""
+        """Raise OutOfTime if no time is left."""
         if time.monotonic() > self.until:
             raise OutOfTime
 
@@ -146,4 +146,4 @@ def _answer(question: SolverQuestion) -> Answered:
 
 
 FEW = 4
-"""So many questions are not worth the start of a process."""
+"""The number of questions up to which starting a process is not worthwhile."""

@@ -1,4 +1,4 @@
-"""The runs that assumptions exclude, of all compositions."""
+"""For each assumption of any composition, a run that it excludes and that breaks a guarantee."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from proofs.prove.idempotent.without_assumptions import DROPPED as OF_PRODUCERS
 from proofs.prove.transactions.without_assumptions import DROPPED as OF_TRANSACTIONS
 
 DROPPED: Mapping[str, Dropped] = {**OF_PRODUCERS, **OF_TRANSACTIONS}
-"""By assumption, where a run that it excludes breaks a guarantee."""
+"""The configuration of such a run, by assumption."""
 
 
 def trace_without(name: str) -> Finding | None:
-    """A shortest trace that the assumption excludes; None if none is known."""
+    """Return a shortest trace that the assumption excludes; None if none is known."""
     return shortest_trace(name, DROPPED[name]) if name in DROPPED else None

@@ -14,9 +14,9 @@ ASSUMPTIONS: Mapping[str, ProofAssumption] = {
     **transactions.ASSUMPTIONS,
     **engine.ASSUMPTIONS,
 }
-"""All that theorems may rest on, by name."""
+"""All assumptions that theorems may rest on, by name."""
 
 
 def parts_that_stay(assumptions: tuple[str, ...]) -> frozenset[str]:
-    """The parts of worlds that are, by some of the assumptions, as they were at first."""
+    """Return the parts of worlds that keep their initial value under some of the assumptions."""
     return frozenset(part for name in assumptions for part in ASSUMPTIONS[name].stay)

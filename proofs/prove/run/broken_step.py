@@ -1,8 +1,9 @@
 """A step that breaks a clause, in the model's words: a counterexample to induction.
 
-A solver that does not prove an obligation has a state in which all hypotheses hold and the clause
-fails after the step. It is shown by the fields of the model's records, with small numbers where
-there are any. Whether a run reaches it is another question, which exploration answers.
+If a solver does not prove an obligation, it may have a state in which all hypotheses hold and the
+clause fails after the step. The state is shown by the fields of the model's records, with small
+numbers if possible. Whether a run reaches this state is a separate question, which exploration
+answers.
 """
 
 from __future__ import annotations
@@ -26,15 +27,16 @@ from proofs.prove.run.plan import Duty
 from proofs.prove.run.vacuity import step_of
 
 PATIENCE_S = 3.0
-"""Of a processor's time, for states of each size."""
+"""Processor time for the search of states of each size."""
 SMALL = (2, 5, 20)
-"""Numbers up to these are tried first: a state of small numbers is read at a glance."""
+"""The limits on numbers, in the order in which they are tried: states with small numbers are easier
+to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenStep:
-    """A state, a step and what fails after it. `state` and `choices` are values by name; `bound`
-    says of which numbers the clause is not true."""
+    """A state, a step, and the clause that fails after it. `state` and `choices` are values by
+    name; `bound` has the numbers for which the clause is false."""
 
     obligation: str
     step: str
@@ -46,7 +48,7 @@ class BrokenStep:
 
 
 def broken_step(duty: Duty, theorem: Theorem) -> BrokenStep | None:
-    """The state that a solver finds; None if it finds none in time."""
+    """Return a state that a solver finds; None if it finds no state in time."""
     values = values_of(duty.obligation, theorem.home)
     if values is None:
         return None
@@ -60,23 +62,24 @@ def broken_step(duty: Duty, theorem: Theorem) -> BrokenStep | None:
 
 
 MESSAGES = frozenset({"answer", "batch", "other"})
-"""The records that a step is given."""
+"""The records that a step receives as inputs."""
 
 
 def field_of(name: str) -> str:
-    """The name as a field of a record: of the world without its own name, of a length as one."""
+    """Return a name as a field of a record: without the prefix of the world, and with `.length` for
+    a length."""
     length = re.fullmatch(r"len\((.*)\)", name)
     return f"{length[1]}.length" if length else name.removeprefix("w.").removeprefix(BOUND)
 
 
 def is_bound(name: str) -> bool:
-    """Whether a name is a formula's own."""
+    """Whether a formula binds the name."""
     return name.startswith(BOUND)
 
 
 def part_of(name: str) -> str:
-    """What a name belongs to: a field of a record of the state, a number that the clause binds, or
-    a choice of the step or of its variant."""
+    """Return the group of a name: a field of a record of the state, a number that the clause binds,
+    or a choice of the step or its variant."""
     if is_bound(name):
         return "bound"
     root, is_field, _ = name.removeprefix("len(").partition(".")
@@ -84,7 +87,8 @@ def part_of(name: str) -> str:
 
 
 def is_unused(name: str, values: Mapping[str, str]) -> bool:
-    """Whether a name is of a slot behind its tuple's end, or stands for a place in the text."""
+    """Whether a name belongs to a slot beyond its tuple's end, or stands for a place in the
+    text."""
     slots = re.findall(r"(.*?)\[(\d+)\]", name)
     lengths = (values.get(f"len({holder})") for holder, _ in slots)
     pairs = zip(slots, lengths, strict=True)
@@ -93,7 +97,7 @@ def is_unused(name: str, values: Mapping[str, str]) -> bool:
 
 
 def clause_of(duty: Duty, home: str) -> str:
-    """The name of the clause that an obligation is about."""
+    """Return the name of the clause that an obligation is about."""
     named = duty.obligation.name.removeprefix(f"{home}/").split("/")[1:]
     parts = [part for part in named if not part.isdecimal()]
     known = [part for part in parts if part in sentences()]
@@ -102,7 +106,7 @@ def clause_of(duty: Duty, home: str) -> str:
 
 @functools.cache
 def sentences() -> Mapping[str, str]:
-    """What each clause says, by name."""
+    """Return the sentence of each clause, by name."""
     found: dict[str, str] = {}
     for theorem in THEOREMS:
         own = (theorem.clause,) if theorem.clause else ()
@@ -114,8 +118,8 @@ def sentences() -> Mapping[str, str]:
 
 
 def values_of(obligation: ProofObligation, home: str) -> dict[str, str] | None:
-    """The first state that is found, small numbers first: each unknown, and each value of a
-    function that the clause reads."""
+    """Return the values of the first state found, tried with small numbers first: each unknown, and
+    each value of a function that the clause reads."""
     import z3
 
     enums = enums_of(home)
@@ -135,7 +139,7 @@ def values_of(obligation: ProofObligation, home: str) -> dict[str, str] | None:
 
 
 def is_met(solver: Any) -> bool:
-    """Whether Z3 finds a state in its time, however much of it other work takes."""
+    """Whether Z3 finds a state within its processor time, however busy the machine is."""
 
     def attempt(patience_s: float) -> Said:
         solver.set("timeout", int(patience_s * 1000))
@@ -146,7 +150,7 @@ def is_met(solver: Any) -> bool:
 
 
 def _ranges(z3: Any, leaves: list[Node], enums: Enums, limit: int) -> Iterator[Any]:
-    """Each number small, and one of its enumeration if it is of one."""
+    """Yield limits: each number is small, or a member of its enumeration if it has one."""
     for leaf in leaves:
         if not leaf.is_bool:
             enum = enum_of(leaf.name, enums)
@@ -155,7 +159,8 @@ def _ranges(z3: Any, leaves: list[Node], enums: Enums, limit: int) -> Iterator[A
 
 
 def read_by(obligation: ProofObligation) -> tuple[list[Node], list[Node]]:
-    """The unknowns of a step's own conditions and of the goal, and the applications in the goal."""
+    """Return the unknowns in the step's own conditions and in the goal, and the applications in the
+    goal."""
     own = [f[1] for f, name in zip(obligation.assumed, obligation.names, strict=True) if not name]
     ground = [node for node in own if not any(is_bound(n.name) for n in reachable([node]))]
     nodes = list(reachable([*ground, obligation.goal[1]]))
@@ -167,7 +172,7 @@ def read_by(obligation: ProofObligation) -> tuple[list[Node], list[Node]]:
 def _read(
     z3: Any, model: Any, leaves: list[Node], applied: list[Node]
 ) -> Iterator[tuple[str, int, bool]]:
-    """(name, value, whether it is true or false)."""
+    """Yield (name, value, whether the value is a bool)."""
     for leaf in leaves:
         term = z3.Bool(leaf.name) if leaf.is_bool else z3.Int(leaf.name)
         yield leaf.name, _number(z3, model.eval(term, model_completion=True)), leaf.is_bool
@@ -192,7 +197,7 @@ def _number(z3: Any, value: Any) -> int:
     return int(z3.is_true(value)) if z3.is_bool(value) else int(value.as_long())
 
 
-# Words
+# Names of values
 
 
 Enums = Mapping[tuple[str, str], type[IntEnum]]
@@ -200,8 +205,9 @@ Enums = Mapping[tuple[str, str], type[IntEnum]]
 
 @functools.cache
 def enums_of(home: str) -> Enums:
-    """The enumerations of fields, by the field that holds their record and their own name; with ""
-    for a field that is of one enumeration wherever it stands."""
+    """Return the enumerations of fields, keyed by the field that holds their record and by their
+    own name. The key ("", field) stands for a field that has the same enumeration in every
+    record."""
     shapes = Shapes(None)
     model = load_model(home)
     world = set(records_in(shapes, model.world.World))
@@ -223,7 +229,7 @@ def enums_of(home: str) -> Enums:
 
 
 def records_in(shapes: Shapes, record: Any) -> Iterator[type]:
-    """A record and those in its fields; nothing of what is no record."""
+    """Yield a record and the records in its fields; nothing if it is not a record."""
     if is_record(record):
         yield record
         for hint in shapes.hints(record).values():
@@ -236,7 +242,7 @@ def is_record(thing: Any) -> bool:
 
 
 def innermost(shapes: Shapes, hint: Any) -> Any:
-    """The type of what a container holds, also of a container of containers."""
+    """Return the type of a container's elements, through nested containers."""
     kind = shapes.kind(hint)
     if kind == "tuple":
         return innermost(shapes, shapes.element(hint))
@@ -244,14 +250,14 @@ def innermost(shapes: Shapes, hint: Any) -> Any:
 
 
 def enum_of(name: str, enums: Enums) -> type[IntEnum] | None:
-    """The enumeration that a field is of; None if it is of none."""
+    """Return the enumeration of a field; None if the field has none."""
     path = re.sub(r"\[\d+\]|\(.*\)$", "", name).split(".")
     holder = path[-2] if len(path) > 1 else ""
     return enums.get((holder, path[-1])) or enums.get(("", path[-1]))
 
 
 def format_value(name: str, value: int, is_bool: bool, enums: Enums) -> str:
-    """A value as the model's text writes it."""
+    """Return a value as the model's text writes it."""
     enum = enum_of(name, enums)
     if is_bool:
         return str(bool(value))
@@ -259,7 +265,7 @@ def format_value(name: str, value: int, is_bool: bool, enums: Enums) -> str:
 
 
 def tell_step(found: BrokenStep) -> Iterator[str]:
-    """The counterexample in lines: the fields of one record stand together."""
+    """Yield the counterexample as lines, with the fields of each record together."""
     yield f"{found.step} breaks {found.clause}" + (f": {found.says}" if found.says else "")
     if found.choices:
         yield f"  where {format_pairs(found.choices)}"
@@ -273,5 +279,5 @@ def tell_step(found: BrokenStep) -> Iterator[str]:
 
 
 def format_pairs(values: Mapping[str, str]) -> str:
-    """Names with their values."""
+    """Return names with their values as one text."""
     return ", ".join(f"{name} = {text}" for name, text in values.items())

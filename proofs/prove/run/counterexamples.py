@@ -1,4 +1,4 @@
-"""Failed theorems answered by traces: a scope in which a guarantee breaks."""
+"""Explains failed theorems by traces: searches scopes for one that breaks a guarantee."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proofs.prove.run.target import ProofTarget
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """A reachable trace that breaks what a failed theorem guarantees."""
+    """A trace from the initial state that breaks the guarantee of a failed theorem."""
 
     theorem: str
     scope: str
@@ -23,7 +23,7 @@ class Counterexample:
 
 
 def counterexample(theorem: Theorem, of: ProofTarget) -> Counterexample | None:
-    """A shortest trace in the first of the scopes that has one; None if none has."""
+    """Return a shortest trace in the first scope that has one; None if no scope has one."""
     names = (of.shown_as,) if of.shown_as else theorem.answered_by
     patches = of.patches.get(theorem.home, ())
     for scope, variant in places(theorem, of):
@@ -39,12 +39,13 @@ def counterexample(theorem: Theorem, of: ProofTarget) -> Counterexample | None:
 
 @lru_cache(maxsize=8)
 def explored(scope: str, variant: str, patches: tuple[Patch, ...], engine: str) -> ScopeReport:
-    """A scope explored: several theorems that fail may be answered by one trace."""
+    """Explore a scope. The result is cached, because one trace may answer several failed
+    theorems."""
     return explore_scope(scope, variant, patches=patches, engine=engine)
 
 
 def places(theorem: Theorem, of: ProofTarget) -> Iterator[tuple[str, str]]:
-    """The scopes, with variants, where a trace is looked for."""
+    """Yield the scopes, with variants, in which a trace is searched for."""
     composed = theorem.composition
     if of.scopes:
         yield from product(of.scopes, (of.shown_in or of.under(theorem),))

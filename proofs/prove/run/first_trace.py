@@ -1,7 +1,8 @@
-"""A trace that answers a theorem before any solver is asked: `prove --variant` looks for it first.
+"""Searches for a trace that refutes a theorem before any solver is asked; `prove --variant` uses
+it.
 
-The trace breaks the guarantee in a scope in which the theorem's own variant keeps it, so that the
-changed rules break it, and nothing that the theorem assumes.
+The trace breaks the guarantee in a scope in which the theorem's own variant keeps it. So the
+changed rules break the guarantee, not something that the theorem assumes away.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from proofs.prove.run.target import ProofTarget, model_of
 from proofs.risks import risks_of
 
 MOST_STATES = 2_000
-"""Scopes with more states, under the default variant, are looked at only after the solvers; unless
-a known risk of the variant shows there."""
+"""The number of states under the default variant up to which a scope is searched before the solvers
+are asked. A larger scope is searched too if a known risk of the variant shows in it."""
 
 
 def first_traces(theorems: Sequence[Theorem], of: ProofTarget) -> list[Counterexample]:
-    """A trace for each theorem; none at all if one of them has none."""
+    """Return a trace for each theorem; an empty list if one of the theorems has no trace."""
     found: list[Counterexample] = []
     for theorem in theorems:
         trace = first_trace(theorem, of)
@@ -33,7 +34,8 @@ def first_traces(theorems: Sequence[Theorem], of: ProofTarget) -> list[Counterex
 
 
 def first_trace(theorem: Theorem, of: ProofTarget) -> Counterexample | None:
-    """A trace of the changed rules that breaks what the theorem says; None if none is near."""
+    """Return a trace of the changed rules that breaks the theorem; None if no small scope has
+    one."""
     if of.patches:
         return None
     for scope in first_scopes(theorem, of):
@@ -45,8 +47,8 @@ def first_trace(theorem: Theorem, of: ProofTarget) -> Counterexample | None:
 
 
 def first_scopes(theorem: Theorem, of: ProofTarget) -> Iterator[str]:
-    """Where known risks of the changed rules show, as far as the theorem is about such scopes; and
-    its smallest scopes."""
+    """Yield the scopes in which known risks of the changed rules show, if the theorem is about
+    scopes of this kind; then the theorem's smallest scopes."""
     scopes = tuple(dict.fromkeys(scope for scope, _ in places(theorem, of)))
     families = {scope.partition("/")[0] for scope in scopes}
     changed = changed_rules(theorem, of.under(theorem))
@@ -58,12 +60,12 @@ def first_scopes(theorem: Theorem, of: ProofTarget) -> Iterator[str]:
 
 
 def changed_rules(theorem: Theorem, variant: str) -> set[str]:
-    """The rules in which a variant differs from the theorem's own."""
+    """Return the rules in which a variant differs from the theorem's own."""
     parse = model_of(theorem).variants.parse
     own, other = parse(theorem.variant), parse(variant)
     return {f.name for f in fields(own) if value(own, f.name) != value(other, f.name)}
 
 
 def value(variant: Any, rule: str) -> Any:
-    """The value of a rule; names of variants say nothing."""
+    """Return the value of a rule; None for the fields that name a variant."""
     return None if rule in ("name", "release") else getattr(variant, rule)

@@ -1,10 +1,8 @@
-"""Other eyes on a sample of obligations: programs that read the exported text, and proofs that are
-checked step by step.
+"""Re-checks a sample of obligations with other programs, and with proofs checked step by step.
 
-The sample is drawn by a seed. Z3 and cvc5 are asked as their own programs, from a file; SMTInterpol
-is a third solver, whose jar comes through Maven. cvc5 also writes a proof, and its checker goes
-over each step. Steps of two rules are taken on trust: rewrites of a theory, and those without a
-rule.
+A seed draws the sample. Z3 and cvc5 run as stand-alone programs that read a file; SMTInterpol is a
+third solver, whose jar comes through Maven. cvc5 also writes a proof, whose steps its checker
+checks. Steps of two kinds are trusted: rewrites of a theory, and steps without a rule.
 """
 
 from __future__ import annotations
@@ -29,14 +27,14 @@ from proofs.prove.run.plan import Duty
 ARTIFACT: Final = "de.uni-freiburg.informatik.ultimate:smtinterpol:2.5-1388-ga5a4ab0c"
 TIMEOUT_S: Final = 5
 GRACE_S: Final = 10
-"""How much later than its own limit a program is ended: a machine may be busy."""
+"""How much later than its own limit a program is ended, because the machine may be busy."""
 TRUSTED: Final = ("TRUST", "TRUST_THEORY_REWRITE")
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramAnswer:
-    """What a program said of an obligation: proved, failed or unknown. Of a checked proof also how
-    many steps it has, and how many of them are taken on trust."""
+    """A program's answer to an obligation: proved, failed or unknown. For a checked proof also the
+    number of its steps, and how many of them are trusted."""
 
     program: str
     obligation: str
@@ -47,7 +45,7 @@ class ProgramAnswer:
 
 
 def draw(duties: Sequence[Duty], count: int, seed: int) -> list[Duty]:
-    """So many obligations that are not trivial; all if there are fewer."""
+    """Draw `count` obligations that are not trivial; all of them if there are fewer."""
     asked = [duty for duty in duties if not duty.obligation.is_trivial]
     return random.Random(seed).sample(asked, min(count, len(asked)))
 
@@ -56,7 +54,7 @@ def draw(duties: Sequence[Duty], count: int, seed: int) -> list[Duty]:
 
 
 def smtinterpol_jar() -> Path:
-    """SMTInterpol's jar, which comes through Maven the first time.
+    """Return SMTInterpol's jar, fetched through Maven the first time.
 
     Raises MissingTool, FetchFailed.
     """
@@ -73,8 +71,8 @@ HOW_TO_GET: Mapping[str, str] = {
 
 
 def program_beside(name: str) -> str:
-    """A solver's program: beside this Python, else on the path. Raises MissingTool, which says how
-    to get it."""
+    """Return a solver's program: beside this Python, else on the path. Raises MissingTool, which
+    says how to get it."""
     own = Path(sys.executable).parent / name
     found = str(own) if own.exists() else shutil.which(name)
     if found is None:
@@ -83,17 +81,17 @@ def program_beside(name: str) -> str:
 
 
 def z3_command(limit_s: float) -> list[str]:
-    """Z3's program, which comes with its package."""
+    """Return the command of Z3's program, which comes with its package."""
     return [program_beside("z3"), f"-t:{int(limit_s * 1000)}"]
 
 
 def cvc5_command(limit_s: float) -> list[str]:
-    """cvc5's program, which does not come with its package."""
+    """Return the command of cvc5's program, which does not come with its package."""
     return [program_beside("cvc5"), f"--tlimit={int(limit_s * 1000)}"]
 
 
 def smtinterpol_command(limit_s: float) -> list[str]:
-    """SMTInterpol, without an answer to each command."""
+    """Return the command of SMTInterpol, which prints no answer to commands other than queries."""
     jar, java = str(smtinterpol_jar()), str(find_java())
     return [java, "-jar", jar, "-no-success", "-q", "-t", str(int(limit_s * 1000))]
 
@@ -103,13 +101,14 @@ COMMANDS: Mapping[str, Callable[[float], list[str]]] = {
     "cvc5": cvc5_command,
     "smtinterpol": smtinterpol_command,
 }
-"""The command that asks a program for so many seconds. Each raises MissingTool or FetchFailed."""
+"""Functions from a time limit in seconds to the command that runs a program. Each raises
+MissingTool or FetchFailed."""
 PROOFS: Final = "proofs"
 PROGRAMS: Final = (*COMMANDS, PROOFS)
 
 
 def ask_program(program: str, file: Path, obligation: str) -> ProgramAnswer:
-    """A program's answer to the text of a file. Raises MissingTool, FetchFailed."""
+    """Return a program's answer to the text of a file. Raises MissingTool, FetchFailed."""
 
     def attempt(limit_s: float) -> Said:
         command = [*COMMANDS[program](limit_s), str(file)]
@@ -126,7 +125,7 @@ def ask_program(program: str, file: Path, obligation: str) -> ProgramAnswer:
 
 
 def time_of_children() -> float:
-    """The processor time of programs that have ended."""
+    """Return the processor time of programs that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -135,7 +134,7 @@ def time_of_children() -> float:
 
 
 def check_proof(text: str, obligation: str) -> ProgramAnswer:
-    """cvc5's proof of an obligation, each step of it checked as it is made."""
+    """Have cvc5 prove an obligation and check each step of the proof as it is made."""
     import cvc5
 
     solver = cvc5.Solver(cvc5.TermManager())
@@ -159,7 +158,7 @@ def check_proof(text: str, obligation: str) -> ProgramAnswer:
 
 
 def rules_in(proofs: Sequence[Any]) -> Iterator[str]:
-    """The rule of each step, each step once."""
+    """Yield the rule of each step, each step once."""
     seen: set[int] = set()
     left = list(proofs)
     while left:
@@ -170,14 +169,14 @@ def rules_in(proofs: Sequence[Any]) -> Iterator[str]:
             yield str(step.getRule()).rpartition(".")[2]
 
 
-# All of it
+# The whole sample
 
 
 def ask_sample(
     duties: Sequence[Duty], programs: Sequence[str], folder: Path
 ) -> Iterator[ProgramAnswer]:
-    """Each program's answer to each obligation, from files in a folder. Raises MissingTool,
-    FetchFailed."""
+    """Yield each program's answer to each obligation; files are written to a folder. Raises
+    MissingTool, FetchFailed."""
     for number, duty in enumerate(duties):
         file = folder / f"{number:03d}.smt2"
         file.write_text(duty.obligation.text, encoding="utf-8")
@@ -189,7 +188,7 @@ def ask_sample(
 
 
 def missing_among(programs: Sequence[str]) -> dict[str, str]:
-    """Those of the programs that cannot be asked, each with the reason."""
+    """Return the programs that cannot be run, each with the reason."""
     missing: dict[str, str] = {}
     for program in programs:
         try:

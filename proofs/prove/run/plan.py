@@ -1,4 +1,4 @@
-"""The obligations that prove theorems, each question once."""
+"""Plans the obligations that prove theorems; each question occurs once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from proofs.prove.run.assumptions import parts_that_stay
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """An obligation, and the theorems that need it."""
+    """An obligation, and the names of the theorems that need it."""
 
     obligation: ProofObligation
     needed_by: tuple[str, ...]
@@ -32,16 +32,17 @@ class Duty:
 
 @dataclass(frozen=True, slots=True)
 class ProofPlan:
-    """All obligations of some theorems, each question once; `unchanged` need no solver."""
+    """All obligations of some theorems, each question once; the `unchanged` ones need no solver."""
 
     duties: tuple[Duty, ...]
     unchanged: tuple[str, ...]
 
 
 class Planner:
-    """Makes the obligations of theorems; what several theorems share is made once.
+    """Makes the obligations of theorems; theorems share what they have in common.
 
-    Theorems of other compositions than those of the models are about their source without patches.
+    A theorem about a composition that is not among `models` is proved for the source without
+    patches.
     """
 
     def __init__(self, *models: Model) -> None:
@@ -49,12 +50,13 @@ class Planner:
         self.kept: Kept = {}
 
     def obligations(self, theorem: Theorem, variant: str) -> Obligations:
-        """What proves a theorem under a variant, its steps not yet looked at."""
+        """Return the obligations of a theorem under a variant, without checking its steps."""
         model = self.composed.get(theorem.home) or load_model(theorem.home)
         return theorem.composition.obligations(model, variant, theorem.variant, self.kept)
 
     def needs(self, theorem: Theorem, variant: str) -> Iterator[tuple[str, ProofObligation | None]]:
-        """(name, obligation or None where nothing changes) of a theorem. Raises MissingSteps."""
+        """Yield (name, obligation) for a theorem; the obligation is None if the step changes
+        nothing. Raises MissingSteps."""
         asked = self.obligations(theorem, variant)
         if asked.induction is not None:
             demand_steps(theorem, variant, asked.induction, asked.clauses)
@@ -64,9 +66,9 @@ class Planner:
 def demand_steps(
     theorem: Theorem, variant: str, induction: Induction, clauses: Iterable[Clause]
 ) -> None:
-    """Raises MissingSteps if something can happen that is no step of the theorem's."""
+    """Raise MissingSteps if an event can do something that no step of the theorem covers."""
     if not isinstance(getattr(induction.state, "leader", None), Rec):
-        return  # its steps are the rules of the world, as they stand
+        return  # its steps are the rules of the world as written
     model = induction.lifter.model
     events = WorldEvents(
         model,
@@ -82,7 +84,7 @@ def demand_steps(
 
 
 def claims_of(lifter: Lifter) -> Iterator[tuple[str, int]]:
-    """The sizes that a proof claims: those that it does not leave unknown."""
+    """Yield the sizes that a proof fixes, with their values."""
     bounds = lifter.k.bounds
     for name in names_of(type(bounds)):
         if (type(bounds).__name__, name) not in lifter.overrides:
@@ -92,8 +94,9 @@ def claims_of(lifter: Lifter) -> Iterator[tuple[str, int]]:
 def plan(
     theorems: Iterable[Theorem], under: Callable[[Theorem], str], models: Iterable[Model] = ()
 ) -> ProofPlan:
-    """The obligations of the theorems, each under the variant that `under` says; see Planner.
-    Raises MissingSteps; and ImpossibleEvent, of what patches have changed."""
+    """Return the obligations of the theorems, each under the variant that `under` gives; see
+    Planner. Raises MissingSteps, and ImpossibleEvent for an event that patches have made
+    impossible."""
     planner = Planner(*models)
     for model in planner.composed.values():
         demand_possible_events(model)
@@ -111,7 +114,7 @@ def plan(
 
 
 def write_texts(asked: ProofPlan, folder: Path) -> list[Path]:
-    """Each obligation as a file of SMT-LIB 2; `unsat` proves it."""
+    """Write each obligation to a file of SMT-LIB 2, which a solver proves by `unsat`."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for number, duty in enumerate(asked.duties):

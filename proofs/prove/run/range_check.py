@@ -1,8 +1,8 @@
-"""That packing is right: each written value is in its range, each index within its tuple.
+"""Checks that packing is right: each written value is in its range, each index within its tuple.
 
-Equal counts of two engines do not show this: a value one too large runs over into its neighbour
-in both alike. Most claims follow from the intervals of the graph or from a solver, over all
-states in range; what these leave open is decided in the scope, on every state.
+Equal counts of two engines do not show this, because a value that is too large overflows into its
+neighbour in both engines alike. Most claims follow from the intervals of the graph, or a solver
+proves them for all states in range. The remaining claims are checked on every state of the scope.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from proofs.lift.source import Model
 
 @dataclass(frozen=True, slots=True)
 class RangeCheck:
-    """How many claims there are, how many each way decided, and those that fail in the scope."""
+    """The number of claims, how many were decided in each way, and the claims that fail in the
+    scope."""
 
     scope: str
     variant: str

@@ -1,4 +1,4 @@
-"""A finished proof: what became of each obligation; and its report."""
+"""A finished proof, with the verdict on each obligation, and its report."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from proofs.prove.run.verdicts import ObligationVerdict
 from proofs.trace.format import dumps
 
 KINDS = ("proved", "excluded", "trivial", "unconfirmed", "failed")
-"""An obligation is proved, or proved only because nothing meets its hypotheses, or has the constant
-true for its goal, or is proved by one solver and not asked of the other, since the theorems that
-need it have failed, or is not proved."""
+"""The kinds of obligations: proved; excluded, because nothing meets the hypotheses; trivial,
+because the goal is the constant true; unconfirmed, because one solver proved it and the second was
+not asked, since the theorems that need it have failed; failed."""
 
 BY_NAME = {theorem.name: theorem for theorem in THEOREMS}
 
 
 @dataclass(frozen=True, slots=True)
 class ExcludedStep:
-    """A step that something excludes, in obligations of some theorems; `labelled` if these assume
-    it."""
+    """A step that something excludes, with the theorems whose obligations it affects. `labelled`
+    says that all these theorems assume the exclusion."""
 
     step: str
     by: tuple[str, ...]
@@ -43,8 +43,8 @@ class ExcludedStep:
 
 @dataclass(frozen=True)
 class Proof:
-    """All obligations, what solvers said of them, and what excludes their hypotheses; `solvers` is
-    how many were to be asked."""
+    """All obligations, the solvers' answers, and what excludes their hypotheses. `solvers` is the
+    number of solvers to be asked."""
 
     plan: ProofPlan
     verdicts: tuple[ObligationVerdict, ...]
@@ -59,11 +59,11 @@ class Proof:
         return found
 
     def verdicts_of(self, duty: Duty) -> Sequence[ObligationVerdict]:
-        """What each solver said of an obligation."""
+        """Return each solver's answer to an obligation."""
         return self._by_duty.get(id(duty), ())
 
     def kind_of(self, duty: Duty) -> str:
-        """One of KINDS."""
+        """Return the kind of an obligation: one of KINDS."""
         if duty.obligation.is_trivial:
             return "trivial"
         if any(v.answer.result != "proved" for v in self.verdicts_of(duty)):
@@ -77,24 +77,24 @@ class Proof:
         return any(v.answer.result == "failed" for v in self.verdicts_of(duty))
 
     def counts(self, duties: Sequence[Duty]) -> dict[str, int]:
-        """How many of some obligations are of each kind."""
+        """Count some obligations by kind."""
         found = Counter(map(self.kind_of, duties))
         return {kind: found[kind] for kind in KINDS}
 
     @property
     def is_labelled(self) -> bool:
-        """Whether all that is excluded is assumed to be."""
+        """Whether the theorems assume every exclusion."""
         return all(exclusion.labelled for exclusion in self.exclusions)
 
     @cached_property
     def unsettled(self) -> tuple[str, ...]:
-        """The obligations of whose hypotheses nobody knows whether anything meets them."""
+        """The obligations for which no solver knows whether anything meets their hypotheses."""
         unknown = filter(self.vacuity.is_undecided, self.plan.duties)
         return tuple(duty.obligation.name for duty in unknown)
 
     @cached_property
     def exclusions(self) -> tuple[ExcludedStep, ...]:
-        """What is excluded, by step and by what excludes it."""
+        """The excluded steps, grouped by step and by what excludes them."""
         groups: dict[tuple[str, tuple[str, ...], bool], list[Duty]] = {}
         for duty in self.plan.duties:
             by = self.vacuity.excluded_by(duty)
@@ -108,12 +108,12 @@ class Proof:
 
 
 def theorems_of(duties: Sequence[Duty]) -> tuple[str, ...]:
-    """The theorems that need one of some obligations."""
+    """Return the theorems that need one of some obligations."""
     return tuple(dict.fromkeys(name for duty in duties for name in duty.needed_by))
 
 
 def theorem_json(theorem: Theorem, of: ProofTarget) -> dict[str, Any]:
-    """A theorem in the report."""
+    """Return a theorem as part of the report."""
     return {
         "name": theorem.name,
         "statement": theorem.says,
@@ -126,7 +126,7 @@ def theorem_json(theorem: Theorem, of: ProofTarget) -> dict[str, Any]:
 
 
 def obligation_json(done: Proof, verdict: ObligationVerdict) -> dict[str, Any]:
-    """One solver's answer in the report."""
+    """Return one solver's answer as part of the report."""
     return {
         "name": verdict.duty.obligation.name,
         "theorem": verdict.duty.needed_by[0],
@@ -139,7 +139,7 @@ def obligation_json(done: Proof, verdict: ObligationVerdict) -> dict[str, Any]:
 
 
 def check_json(check: ScopeCheck) -> dict[str, Any]:
-    """One scope in which the clauses were checked."""
+    """Return the check of one scope as part of the report."""
     return {
         "scope": check.scope,
         "variant": check.variant,
@@ -151,7 +151,7 @@ def check_json(check: ScopeCheck) -> dict[str, Any]:
 
 
 def counterexample_json(found: Counterexample) -> dict[str, Any]:
-    """A trace that answers a failure."""
+    """Return a trace that explains a failure as part of the report."""
     return {
         "theorem": found.theorem,
         "scope": found.scope,
@@ -163,7 +163,8 @@ def counterexample_json(found: Counterexample) -> dict[str, Any]:
 
 
 def dropped_json(name: str, found: Finding | None) -> dict[str, Any]:
-    """What happens without an assumption; `steps` is null where nothing is known to."""
+    """Return the trace without an assumption as part of the report; `steps` is null if no trace is
+    known."""
     if found is None:
         return {"assumption": name, "property": None, "steps": None, "trace": []}
     trace = [json.loads(line) for line in dumps(found.trace).splitlines()]
@@ -171,6 +172,6 @@ def dropped_json(name: str, found: Finding | None) -> dict[str, Any]:
 
 
 def full_name(verdict: ObligationVerdict) -> str:
-    """The theorem, the obligation, and the solver."""
+    """Return the names of the theorem, the obligation and the solver as one text."""
     duty, answer = verdict.duty, verdict.answer
     return f"{duty.needed_by[0]}: {duty.obligation.name} ({answer.solver})"

@@ -1,7 +1,7 @@
-"""What proofs stand on, looked at in scopes: their clauses hold in every state, ranges too, each
-rule that they cover is taken, and what an assumption excludes breaks a guarantee.
+"""Checks in scopes what proofs rest on: clauses hold in every state, ranges hold, each rule that
+the proofs cover is applied, and a run that an assumption excludes breaks a guarantee.
 
-Each look is a job of its own, named by texts alone, so that processes share them.
+Each check is a job of its own, which only texts name, so that processes can share the jobs.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ MORE_SIMULATED: Mapping[str, tuple[tuple[str, str], ...]] = {
     **transactions.MORE_SIMULATED,
     **producer_ids.MORE_SIMULATED,
 }
-"""What `prove --simulate` looks at beside: ten scopes of these compositions. Of idempotent
-producers these are CHECKED_SCOPES; no theorem is about processing."""
+"""Ten more scopes of these compositions that `prove --simulate` checks. For idempotent producers,
+CHECKED_SCOPES are checked; no theorem is about processing."""
 
 COMPOSITIONS = {t.name: t.composition for t in THEOREMS}
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeJob:
-    """One look: of what kind, and at what; `patches` are those of the model in question."""
+    """One check: its kind and its scope. `patches` are those of the model in question."""
 
     kind: str
     theorem: str = ""
@@ -63,12 +63,12 @@ class ScopeJob:
 
     @property
     def home(self) -> str:
-        """The composition that it is about."""
+        """The composition that the job is about."""
         return COMPOSITIONS[self.theorem].home if self.theorem else "idempotent"
 
     @property
     def place(self) -> tuple[str, ...]:
-        """What jobs share that a process does one after another."""
+        """The key of jobs that one process does one after another."""
         return (self.home, self.scope, self.variant, self.assumption)
 
 
@@ -79,19 +79,19 @@ JobResult = ScopeCheck | RangeCheck | Finding | None
 
 @lru_cache(maxsize=1)
 def explored(home: str, patches: tuple[Patch, ...], scope: str, variant: str) -> ScopeOfProof:
-    """A scope, explored once for all jobs that look at it one after another."""
+    """Return a scope that is explored once for all jobs which check it one after another."""
     model = load_model(home, patches)
     return ScopeOfProof(model, configuration_of(model, scope, variant), scope)
 
 
 def scope_of(job: ScopeJob) -> ScopeOfProof:
-    """The scope that a job looks at."""
+    """Return the scope that a job checks."""
     return explored(job.home, job.patches, job.scope, job.variant)
 
 
 def clauses_of(job: ScopeJob) -> ScopeCheck:
-    """The clauses about one producer, on every state of a scope; and its transitions, which steps
-    of the proofs must match."""
+    """Check the clauses about one producer on every state of a scope, and match its transitions
+    with steps of the proofs."""
     scope = scope_of(job)
     check, simulated = check_scope(scope), simulate_scope(scope.model, scope.k, scope.graph)
     failed = (*check.failed, *map(str, simulated.unmatched.values()))
@@ -99,30 +99,30 @@ def clauses_of(job: ScopeJob) -> ScopeCheck:
 
 
 def transitions_of(job: ScopeJob) -> ScopeCheck:
-    """The transitions of a scope, which steps about one producer must match."""
+    """Match the transitions of a scope with steps about one producer."""
     scope = scope_of(job)
     return check_of(scope, simulate_scope(scope.model, scope.k, scope.graph))
 
 
 def check_of(scope: ScopeOfProof, seen: SimulationResult) -> ScopeCheck:
-    """What was compared in a scope."""
+    """Return the result of a comparison as the check of a scope."""
     return seen_in(scope, map(str, seen.unmatched.values()), seen.matched)
 
 
 def ranges_of(job: ScopeJob) -> RangeCheck:
-    """The ranges of a scope."""
+    """Check the ranges of a scope."""
     scope = scope_of(job)
     return check_ranges(scope.model, scope.k, scope.name)
 
 
 def composed_of(job: ScopeJob) -> ScopeCheck:
-    """The clauses of a composition, on every world of one of its scopes."""
+    """Check the clauses of a composition on every world of one of its scopes."""
     of = COMPOSITIONS[job.theorem]
     return (of.check or check_world_scope)(of, scope_of(job))
 
 
 def simulated_of(job: ScopeJob) -> ScopeCheck:
-    """The transitions of a scope, which steps of a theorem about transactions must match."""
+    """Match the transitions of a scope with the steps of a theorem about transactions."""
     scope = scope_of(job)
     return check_of(scope, simulate_transactions(COMPOSITIONS[job.theorem], scope))
 
@@ -130,7 +130,8 @@ def simulated_of(job: ScopeJob) -> ScopeCheck:
 def simulation_jobs(
     theorems: Sequence[Theorem], plain: Sequence[str], patched: Patched
 ) -> Iterator[ScopeJob]:
-    """All comparisons of transitions with the steps of the theorems; `plain` as in `jobs_for`."""
+    """Yield the jobs that compare transitions with the steps of the theorems; `plain` as in
+    `jobs_for`."""
     for theorem in theorems:
         usual = SIMULATED_SCOPES.get(theorem.name)
         more = MORE_SIMULATED.get(theorem.name, ())
@@ -155,8 +156,8 @@ KINDS: Mapping[str, Callable[[ScopeJob], JobResult]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scoped:
-    """What was seen. `excluded` has the traces without assumptions, None where none is known;
-    `vacuous` are rules that the proofs cover and no scope takes."""
+    """The results of all checks. `excluded` has the traces without assumptions, None where none is
+    known; `vacuous` are rules that the proofs cover and no scope applies."""
 
     clauses: tuple[ScopeCheck, ...] = ()
     ranges: tuple[RangeCheck, ...] = ()
@@ -165,13 +166,13 @@ class Scoped:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The assumptions whose trace is not there any more."""
+        """The assumptions whose expected trace was not found."""
         lost = (name for name, trace in self.excluded.items() if trace is None)
         return tuple(name for name in lost if name in DROPPED)
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """All that is not as it should be, by name."""
+        """The names of everything that failed."""
         checks: tuple[ScopeCheck | RangeCheck, ...] = (*self.clauses, *self.ranges)
         return (*self.missing, *self.vacuous, *(name for c in checks for name in c.failed))
 
@@ -179,8 +180,8 @@ class Scoped:
 def jobs_for(
     theorems: Sequence[Theorem], plain: Sequence[str], patched: Patched
 ) -> Iterator[ScopeJob]:
-    """All looks that the theorems need, the long ones first; `plain` are the variants of those that
-    are about one producer."""
+    """Yield all jobs that the theorems need, long ones first. `plain` are the variants of the
+    theorems about one producer."""
     for theorem in theorems:
         of = theorem.composition
         own = patched.get(theorem.home, ())
@@ -203,14 +204,15 @@ def jobs_for(
 
 
 def look(jobs: Sequence[ScopeJob]) -> list[JobResult]:
-    """What is seen in one place."""
+    """Do the jobs of one place."""
     return [KINDS[job.kind](job) for job in jobs]
 
 
 def look_at(
     jobs: Sequence[ScopeJob], processes: int, seen: Callable[[int, int], None]
 ) -> list[tuple[ScopeJob, Any]]:
-    """Each job with what is seen, in their order; `seen(done, total)` after each place."""
+    """Return each job with its result, in their order; calls `seen(done, total)` after each
+    place."""
     places: dict[tuple[str, ...], list[ScopeJob]] = {}
     for job in jobs:
         places.setdefault(job.place, []).append(job)
@@ -246,7 +248,7 @@ def scoped(
     processes: int = 1,
     seen: Callable[[int, int], None] = lambda done, total: None,
 ) -> Scoped:
-    """All that the theorems stand on; `plain` as in `jobs_for`."""
+    """Check everything that the theorems rest on; `plain` as in `jobs_for`."""
     found = look_at(tuple(jobs_for(theorems, plain, patched)), processes, seen)
     of_one = tuple(check for job, check in found if job.kind == "clauses")
     return Scoped(
@@ -262,7 +264,8 @@ def scoped(
 
 
 def never_taken(checks: Sequence[ScopeCheck]) -> tuple[str, ...]:
-    """Rules of the world that the proofs cover and no checked scope takes: vacuous steps."""
+    """Return the rules of the world that the proofs cover and no checked scope applies: their steps
+    are vacuous."""
     taken = {rule for check in checks for rule, times in check.firings.items() if times > 0}
     model = load_model("idempotent")
     return tuple(set(model.rules) - events_left_out(model, EVERYWHERE) - taken)
@@ -271,8 +274,8 @@ def never_taken(checks: Sequence[ScopeCheck]) -> tuple[str, ...]:
 def of_composition(
     theorem: Theorem, patched: Patched, found: Iterable[tuple[ScopeJob, Any]]
 ) -> tuple[ScopeCheck, ...]:
-    """The checks of one composition. Rules that no scope of it takes, which would leave their
-    steps vacuous, are named among the failures."""
+    """Return the checks of one composition. Rules that none of its scopes applies would leave steps
+    vacuous; they are named among the failures."""
     of = theorem.composition
     mine = [c for job, c in found if job.kind == "composed" and job.theorem == theorem.name]
     if not mine:
@@ -286,8 +289,8 @@ def of_composition(
 def never_taken_of(
     theorem: Theorem, of: Composition, model: Model, seen: Collection[str]
 ) -> tuple[str, ...]:
-    """What steps of a composition are about, though none of the events that were `seen` takes it:
-    rules of actors that some event takes, by name; or events, if these are the steps."""
+    """Return what the steps of a composition cover although no event in `seen` applies it: names of
+    actors' rules, or of events if the steps are events."""
     if of.worlds is None:
         return tuple(event for event in model.rules if event not in seen)
     left_out = events_left_out(model, theorem.assumptions)

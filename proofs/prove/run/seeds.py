@@ -1,4 +1,4 @@
-"""The same proof with other seeds: how much the solvers' time depends on luck."""
+"""Proves again with other seeds, to measure how far the solvers' time depends on the seed."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 UNSTABLE = 5
-"""How many times its median a query may take with another seed."""
+"""The limit on a query's worst time with any seed, as a multiple of its median."""
 NOTICED_S = 1.0
-"""Queries that are always faster than this are not looked at."""
+"""Queries that are always faster than this are ignored."""
 
 
 def ratio(seconds: Sequence[float]) -> float:
-    """The worst by the median."""
+    """Return the worst time divided by the median."""
     return max(seconds) / max(statistics.median(seconds), 1e-9)
 
 
 def unstable(times: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, float]]:
-    """Queries whose time depends on the seed: median and worst, in seconds, by name."""
+    """Return queries whose time depends on the seed: median and worst, in seconds, by name."""
     return {
         name: (round(statistics.median(seconds), 3), round(max(seconds), 3))
         for name, seconds in times.items()

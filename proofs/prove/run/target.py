@@ -1,4 +1,4 @@
-"""Of what theorems are proved: the model as it stands, a variant, a mutant, patches."""
+"""The target of a proof: the model as it stands, a variant, a mutant, or patches."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from proofs.run import nearest
 
 
 class UnknownName(ValueError):
-    """No theorem, or no assumption, has this name."""
+    """No theorem and no assumption has this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProofTarget:
-    """What is proved, and where traces are looked for that answer a failure.
+    """The model that is proved, and the scopes searched for traces that explain a failure.
 
     `patches` change the models, by composition. `variants` replaces the variants of theorems: of
-    all ("*"), by name, or of those that need just the rule that a mutant takes back. `scopes`,
-    `shown_in` and `shown_as` are the scope, the variant and the guarantee of a mutant's entry;
-    `home` is the composition that it is of, if any.
+    all theorems ("*"), of a theorem by name, or of the theorems that need exactly the rule that a
+    mutant reverts. `scopes`, `shown_in` and `shown_as` are the scope, the variant and the guarantee
+    of a mutant's entry; `home` is the mutant's composition, if any.
     """
 
     patches: Mapping[str, tuple[Patch, ...]] = field(default_factory=dict)
@@ -45,20 +45,20 @@ class ProofTarget:
 
     @property
     def models(self) -> dict[str, Model]:
-        """The models that the patches change, by composition."""
+        """Return the models that the patches change, by composition."""
         return {name: load_model(name, own) for name, own in self.patches.items()}
 
     def under(self, theorem: Theorem) -> str:
-        """The variant that a theorem is proved under."""
+        """Return the variant under which a theorem is proved."""
         names = ("*", theorem.name, theorem.variant)
         return next((self.variants[n] for n in names if n in self.variants), theorem.variant)
 
     def asks(self, theorems: Sequence[Theorem]) -> tuple[Theorem, ...]:
-        """Those of the theorems that can say something: of patches, those about what they change;
-        of a mutant of a composition, those whose failure its guarantee would answer; of a variant,
+        """Return the theorems that apply to this target: with patches, those about the patched
+        models; with a mutant, those whose failure its guarantee would explain; with a variant,
         those whose model knows it.
 
-        Raises UnknownVariant if none does.
+        Raises UnknownVariant if no model knows the variant.
         """
         changed = self.patches if not self.home else (self.home,)
         mine = tuple(t for t in theorems if not changed or t.home in changed)
@@ -73,13 +73,13 @@ class ProofTarget:
 
 
 def model_of(theorem: Theorem) -> Model:
-    """The model that a theorem is about, as its text stands."""
+    """Return the model that a theorem is about, without patches."""
     return load_model(theorem.home)
 
 
 def knows(theorem: Theorem, variant: str) -> bool:
-    """Whether the model that a theorem is about has this variant, and its proof a producer that
-    recovers so."""
+    """Whether the theorem's model has this variant, and the theorem's proof covers its way of
+    recovery."""
     model = model_of(theorem)
     try:
         parsed = model.variants.parse(variant)
@@ -91,7 +91,7 @@ def knows(theorem: Theorem, variant: str) -> bool:
 def subject(
     mutant: str | None, variant: str | None, patches: Sequence[Patch] = (), only: str | None = None
 ) -> ProofTarget:
-    """The subject of a mutant's name, of a variant's text, of patches, or the plain one.
+    """Return the target for a mutant's name, a variant's text, patches, or none of these.
 
     Raises UnknownMutant, UnknownName, PatchError.
     """
@@ -109,8 +109,9 @@ def subject(
 
 
 def taken_back(mutant: ModelMutant, model: Model) -> dict[str, str]:
-    """The variants of theorems, by name or text, that a mutant's replaces: those of its twin; in a
-    composition of all theorems that hold for the twin's requests, whatever its other rules."""
+    """Return the replaced variants of theorems, by name or text. For idempotent producers, the
+    mutant replaces variants equal to its twin; in other compositions, it replaces the variant of
+    each theorem about the twin's requests."""
     twin = model.variants.parse(mutant.twin)
     if composition_of(mutant.scope) == "idempotent":
         own = {t.variant for t in THEOREMS if t.home == "idempotent"}
@@ -120,15 +121,15 @@ def taken_back(mutant: ModelMutant, model: Model) -> dict[str, str]:
 
 
 def holds_for(theorem: Theorem, twin: Any, model: Model) -> bool:
-    """Whether a composition's theorem is about the requests of a mutant's twin."""
+    """Whether a theorem is about the requests of a mutant's twin."""
     own = model.variants.parse(theorem.variant)
     any_requests = ("Variant", "requests") in theorem.composition.unknown
     return any_requests or getattr(own, "requests", 0) == getattr(twin, "requests", 0)
 
 
 def chosen(only: str | None) -> tuple[Theorem, ...]:
-    """The theorem of that name, or that is about all of the guarantee of that name; those of a
-    composition; or all. Raises UnknownName with the names most like it."""
+    """Return the theorem of that name, or the theorem about the whole guarantee of that name; the
+    theorems of a composition; or all theorems. Raises UnknownName with the most similar names."""
     names = {t.name for t in THEOREMS}
     name = only if only in names else PROVED_AS.get(only or "", only)
     homes = tuple(dict.fromkeys(t.home for t in THEOREMS))

@@ -1,8 +1,9 @@
-"""Theorems under a change of the model, one after the other, for as long as there is time.
+"""Decides theorems under a change of the model, one after the other, while time remains.
 
-A theorem is compared with itself under the base, which has not changed. Where both have the same
-obligations, the change does not reach it, and no solver is asked. Else those obligations that are
-new are asked first. What fails is asked of the base, too: it may have failed before the change.
+Each theorem is compared with itself under the base, which is unchanged. If both have the same
+obligations, the change does not affect the theorem, and no solver is asked. Otherwise the new
+obligations are asked first. If one fails, the base is asked too, because the theorem may have
+failed before the change.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from proofs.prove.run.verdicts import failed, solve
 
 
 class TheoremOutcome(StrEnum):
-    """What became of a theorem; the value says it to users."""
+    """The outcome for a theorem; the value is the text for users."""
 
     NOT_REACHED = "not reached"
     HOLDS = "holds"
@@ -36,7 +37,7 @@ class TheoremOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class TheoremTrial:
-    """The theorems about `changed`, which are compared with those about `base`."""
+    """Compares the theorems about `changed` with those about `base`."""
 
     changed: ProofTarget
     base: ProofTarget
@@ -45,8 +46,8 @@ class TheoremTrial:
     def decide(
         self, theorems: Sequence[Theorem], seen: Callable[[int, int], None] = unseen
     ) -> dict[str, TheoremOutcome]:
-        """What became of each theorem, by name; `seen(done, total)` after each. What was decided
-        when the time of the source ended is kept."""
+        """Return the outcome of each theorem, by name; calls `seen(done, total)` after each. If
+        time ends, the outcomes decided so far are kept."""
         found = dict.fromkeys((t.name for t in theorems), TheoremOutcome.NOT_DECIDED)
         planners = [Planner(*of.models.values()) for of in (self.changed, self.base)]
         try:
@@ -80,17 +81,17 @@ class TheoremTrial:
         return TheoremOutcome.NOT_DECIDED if done.unsettled else TheoremOutcome.HOLDS
 
     def _is_proved(self, duties: Sequence[Duty]) -> bool:
-        """Whether each of them is; the first that are not end it."""
+        """Whether all these obligations are proved; stops at the first batch in which one fails."""
         some = (duties[at : at + AT_A_TIME] for at in range(0, len(duties), AT_A_TIME))
         return not any(failed(solve(ProofPlan(tuple(those), ()), self.source)) for those in some)
 
 
 AT_A_TIME = 16
-"""So many obligations are asked before it is looked whether one has failed."""
+"""The number of obligations that are asked before failures are checked."""
 
 
 def duties_of(theorem: Theorem, planner: Planner, of: ProofTarget) -> list[Duty]:
-    """The obligations of a theorem. Raises MissingSteps."""
+    """Return the obligations of a theorem. Raises MissingSteps."""
     needs = planner.needs(theorem, of.under(theorem))
     asked = dict.fromkeys(obligation for _, obligation in needs if obligation is not None)
     return [Duty(obligation, (theorem.name,)) for obligation in asked]

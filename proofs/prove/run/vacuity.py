@@ -1,11 +1,11 @@
-"""Obligations that hold because nothing can meet their hypotheses.
+"""Finds obligations that hold only because nothing can meet their hypotheses.
 
-Each set of hypotheses is asked about once: can all of it hold? What meets a set meets each part of
-it, so the largest sets are asked about first, and then those alone that are in none that can be
-met. Where a set cannot, a solver says which of it excludes the step. That is right where the
-theorem assumes what `EXCLUDED` names. Where nothing says so, a rule can no longer be taken, and
-what is proved of it is worth nothing. What no solver can say in any of the `WAYS` is undecided, and
-so is the theorem.
+Each set of hypotheses is asked about once: can all of them hold? A state that meets a set meets
+each of its subsets. The largest sets are therefore asked about first, then only the sets that are
+contained in no satisfiable one. If a set cannot be met, a solver's core says which hypotheses
+exclude the step. The exclusion is intended if the theorem assumes what `EXCLUDED` names. Otherwise
+the rule can no longer be applied, and the proofs about it are worth nothing. If no solver can
+answer in any of the `WAYS`, the set is undecided, and so is the theorem.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ WAYS: tuple[tuple[Callable[[str], str], float], ...] = (
     (str, 0.3),
     (with_slopes, TIMEOUT_S),
 )
-"""In which states a solver looks for one that meets hypotheses, and how long: in those of a simple
-form first, which is quick; then in any, where it finds soon if there is none."""
+"""The forms of states in which a solver searches for one that meets hypotheses, with the time for
+each: simple states first, which is quick; then any state, where the solver soon finds that there is
+none."""
 
 OWN_GUARDS = "its own guards"
 
@@ -37,30 +38,32 @@ EXCLUDED: Mapping[str, frozenset[str]] = {
     **idempotent.EXCLUDED_STEPS,
     **transactions.EXCLUDED_STEPS,
 }
-"""The steps that assumptions of theorems exclude: who assumes these does not speak of the step."""
+"""The steps that assumptions exclude: a theorem with these assumptions says nothing about the
+step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vacuity:
-    """What excludes hypotheses, by their text and their step, since two steps may give one text
-    other names; and those of which no solver could say whether anything meets them."""
+    """The hypotheses that exclude a step, keyed by text and step, because two steps may give one
+    text different names; and the hypotheses for which no solver could answer."""
 
     by: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     undecided: frozenset[str] = frozenset()
 
     def excluded_by(self, duty: Duty) -> tuple[str, ...]:
-        """The names of what excludes an obligation; none if nothing is known to."""
+        """Return the names of what excludes an obligation; empty if nothing is known to."""
         return self.by.get((duty.obligation.hypotheses, step_of(duty)), ())
 
     def is_undecided(self, duty: Duty) -> bool:
-        """Whether nobody knows that the hypotheses can be met."""
+        """Whether no solver could say that the hypotheses can be met."""
         return duty.obligation.hypotheses in self.undecided
 
 
 def look_for_vacuity(
     duties: Sequence[Duty], source: AnswerSource, seen: Callable[[int, int], None] = unseen
 ) -> Vacuity:
-    """Ask about each set of hypotheses once, and about those that exclude each other what does."""
+    """Ask whether each set of hypotheses can be met and, for a set that cannot, which hypotheses
+    exclude each other."""
     told = {
         (d.obligation.hypotheses, step_of(d)): d.obligation
         for d in duties
@@ -83,8 +86,8 @@ def ask_hypotheses(
     source: AnswerSource,
     seen: Callable[[int, int], None] = unseen,
 ) -> dict[str, str]:
-    """Whether something meets sets of hypotheses, by their text: `failed` where something does,
-    `proved` where nothing can. A set that is part of one that is met is left out."""
+    """Ask whether sets of hypotheses can be met, by their text: `failed` means that a state meets
+    them, `proved` that none can. A subset of a set that can be met is left out."""
 
     def ask(texts: Iterable[str]) -> dict[str, str]:
         left, found = list(texts), dict[str, str]()
@@ -105,7 +108,7 @@ def ask_hypotheses(
 
 
 def members_of(obligations: Mapping[str, ProofObligation]) -> dict[str, int]:
-    """What each obligation assumes: a bit for each formula."""
+    """Return the assumptions of each obligation, as a bit for each formula."""
     bits: dict[Formula, int] = {}
     for obligation in obligations.values():
         for formula in obligation.assumed:
@@ -117,7 +120,7 @@ def members_of(obligations: Mapping[str, ProofObligation]) -> dict[str, int]:
 
 
 def largest(members: Mapping[str, int]) -> list[str]:
-    """The sets that are in no other one."""
+    """Return the sets that no other set contains."""
     found: dict[str, int] = {}
     for text in sorted(members, key=lambda text: -members[text].bit_count()):
         if not is_in_one(members[text], found.values()):
@@ -131,13 +134,14 @@ def is_in_one(members: int, others: Iterable[int]) -> bool:
 
 
 def names_in(core: Collection[str]) -> tuple[str, ...]:
-    """The names of the hypotheses in a core; those of one clause have one name."""
+    """Return the names of the hypotheses in a core; the hypotheses of one clause share a name."""
     names = sorted({name.partition("#")[0] for name in core} - {""})
     return tuple(names) or (OWN_GUARDS,)
 
 
 def step_of(duty: Duty) -> str:
-    """The step that an obligation is about: `end` of `transactions/end/fenced_change_nothing`."""
+    """Return the step that an obligation is about: `end` of
+    `transactions/end/fenced_change_nothing`."""
     home, _, name = duty.obligation.name.partition("/")
     return name.partition("/")[0] if home in COMPOSITIONS else home
 

@@ -1,4 +1,4 @@
-"""Obligations put to solvers, one after the other."""
+"""Puts obligations to the solvers, one solver after the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from proofs.prove.run.plan import Duty, ProofPlan
 
 @dataclass(frozen=True, slots=True)
 class ObligationVerdict:
-    """One obligation and what one solver said of it."""
+    """One obligation, and one solver's answer to it."""
 
     duty: Duty
     answer: SolverAnswer
@@ -28,11 +28,12 @@ def solve(
     seen: Callable[[int, int], None] = unseen,
     solvers: Sequence[str] = tuple(SOLVERS),
 ) -> tuple[ObligationVerdict, ...]:
-    """Every obligation that is not trivial put to one solver, then to the next, equal questions
-    once; `seen(done, total)` after each answer.
+    """Put every obligation that is not trivial to each solver in turn, equal questions once. Calls
+    `seen(done, total)` after each answer.
 
-    What one solver has not proved fails, so the next, which is slower, confirms only what theorems
-    need that have not failed; and only for those a solver gets its full time.
+    An obligation fails if one solver does not prove it. The next solver, which is slower, therefore
+    confirms only obligations that a theorem which has not failed needs; only for those does a
+    solver get its full time.
     """
     duties = [duty for duty in plan.duties if not duty.obligation.is_trivial]
     found: dict[tuple[int, str], ObligationVerdict] = {}
@@ -54,21 +55,22 @@ def solve(
 
 
 QUICK_S = 1
-"""How long each solver looks first: what is proved seldom takes longer, what fails often does."""
+"""The time in seconds that each solver gets first: most proofs take less, many failures take
+longer."""
 
 
 def is_cut_short(answer: SolverAnswer, timeout_s: float) -> bool:
-    """Whether a solver might have said more in more time: it has not given up by itself."""
+    """Whether a solver might answer with more time: it ran out of time instead of giving up."""
     return answer.result not in RESULTS.values() and answer.seconds >= timeout_s / 2
 
 
 def needed(duty: Duty, lost: Collection[str]) -> bool:
-    """Whether a theorem needs an obligation that is not among those that have failed."""
+    """Whether some theorem that has not failed needs an obligation."""
     return any(name not in lost for name in duty.needed_by)
 
 
 def failed(verdicts: Sequence[ObligationVerdict]) -> tuple[str, ...]:
-    """The theorems with an obligation that some solver did not prove."""
+    """Return the theorems with an obligation that some solver did not prove."""
     unproved = (v.duty.needed_by for v in verdicts if v.answer.result != "proved")
     names = {name for needed_by in unproved for name in needed_by}
     return tuple(t.name for t in THEOREMS if t.name in names)

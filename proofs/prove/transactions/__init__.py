@@ -1,1 +1,2 @@
-"""Transactions of any length: coordinator and partition, from the text of their rules."""
+"""Proofs about transactions of any length: coordinator and partition, from the text of their
+rules."""

@@ -1,5 +1,5 @@
-"""Acknowledgement soundness: where an instance's records stand and what was decided of them is what
-the instance is answered and what readers see."""
+"""Acknowledgement soundness: what an instance is answered, and what readers see, agree with the
+places of its records and the decisions of its transactions."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ WRITTEN = (*SENDS, "batches_are_sent", "log_says_who", *ENDS, *LOGGED)
 SETTLED = ("held_is_there", "sent_is_counted", "outcomes_are_of_states", *LOGGED)
 STORED = (*WRITTEN, "held_is_there", "remembered_is_stored")
 
-# What is in the log
+# Contents of the log
 
 
 def is_own_record(s: InstanceState, stored: Stored) -> bool:
-    """A record of the instance."""
+    """Whether the entry is a record of the instance."""
     return is_data(stored) and stored.instance == s.me
 
 
@@ -52,7 +52,8 @@ def log_says_who(k: Configuration, s: InstanceState) -> bool:
 
 
 def is_as_sent(k: Configuration, s: InstanceState, stored: Stored) -> bool:
-    """A record of a transaction is one that the application has sent, under its pair."""
+    """Whether the application has sent this record in its transaction, under the transaction's
+    pair."""
     t = stored.transaction
     return (
         is_started(s, t)
@@ -64,7 +65,7 @@ def is_as_sent(k: Configuration, s: InstanceState, stored: Stored) -> bool:
 
 
 def holds(s: InstanceState, t: int, number: int) -> bool:
-    """A record of a transaction is in the log here."""
+    """Whether a record of a transaction is in the log here."""
     at = s.copy_at(t, number)
     return (
         in_log(s, at)
@@ -94,7 +95,7 @@ def sequences_rise(k: Configuration, s: InstanceState) -> bool:
 
 
 def is_of_last_epoch(s: InstanceState, stored: Stored) -> bool:
-    """A record has the last epoch that its producer id wrote here."""
+    """Whether the record has the last epoch that its producer id wrote here."""
     return stored.producer_epoch == entry(s, stored.producer_id).producer_epoch
 
 
@@ -112,13 +113,13 @@ def remembered_is_stored(k: Configuration, s: InstanceState) -> bool:
 
 
 def is_placed(s: InstanceState, of: Pair, sequence: int) -> bool:
-    """A batch of a pair and of a sequence is in the log."""
+    """Whether a batch of this pair and this sequence is in the log."""
     at = s.placed(of[0], of[1], sequence)
     return has_data(s, at) and pair(s.log[at]) == of and s.log[at].sequence == sequence
 
 
 def remembers(s: InstanceState, sequence: int) -> bool:
-    """The leader remembers a batch of the instance's own pair and of this sequence."""
+    """Whether the leader remembers a batch of the instance's own pair and of this sequence."""
     known = entry(s, own_pair(s)[0])
     return (
         has_begun(s)
@@ -129,7 +130,7 @@ def remembers(s: InstanceState, sequence: int) -> bool:
 
 
 def is_remembered(k: Configuration, s: InstanceState) -> bool:
-    """The leader remembers the batch that the instance has for the partition here."""
+    """Whether the leader remembers the batch that the instance has for the partition here."""
     return s.client.is_started and not is_of_group(k, s) and remembers(s, here(s).written - 1)
 
 
@@ -171,20 +172,20 @@ def committed_is_stored(s: InstanceState) -> bool:
 
 
 def is_committed(s: InstanceState, t: int) -> bool:
-    """The application was told that a transaction is committed."""
+    """Whether the application was told that the transaction is committed."""
     return present(s) >= t and s.client.outcomes[t] == Outcome.COMMITTED
 
 
-# What is decided
+# Decisions
 
 
 def marked(s: InstanceState, of: Pair) -> int:
-    """What was decided of a pair's transaction: its markers have the epoch after its own."""
+    """The decision of a pair's transaction; its markers have the epoch after the pair's."""
     return s.decision(of[0], of[1] + 1)
 
 
 def commits_soon(s: InstanceState, of: Pair) -> bool:
-    """A commit of a pair's transaction is in the log, or on its way there."""
+    """Whether a commit of a pair's transaction is in the log, or on its way there."""
     return not all(
         not (image.state == Txn.PREPARE_COMMIT and pair(image) == (of[0], of[1] + 1))
         for image in s.to_be_known
@@ -217,7 +218,7 @@ def complete_is_decided(k: Configuration, s: InstanceState) -> bool:
 
 
 def is_decided_commit(k: Configuration, s: InstanceState, image: Image) -> bool:
-    """The end that an image completes was decided to be a commit."""
+    """Whether the end that an image completes was decided to be a commit."""
     first = image.producer_epoch == 0
     p = image.previous_producer_id if first else image.producer_id
     e = k.bounds.max_epoch if first else image.producer_epoch
@@ -244,7 +245,7 @@ def who_waits(s: InstanceState) -> bool:
 
 
 def waits_to_ask_again(s: InstanceState) -> bool:
-    """The instance will be told to ask for its producer id once more."""
+    """Whether the instance will be told to ask for its producer id once more."""
     return (
         s.coordinator.answer.error == Error.CONCURRENT_TRANSACTIONS
         and s.client.state == State.INITIALIZING
@@ -252,8 +253,8 @@ def waits_to_ask_again(s: InstanceState) -> bool:
 
 
 def waits_for_pair(s: InstanceState) -> bool:
-    """The instance will be told a pair that nobody was told: its first, or the one behind the end
-    that it has asked for."""
+    """Whether the instance will be told a pair that nobody was told: its first pair, or the pair
+    after the end that it has asked for."""
     answer = s.coordinator.answer
     return (
         answer.error == 0
@@ -265,7 +266,7 @@ def waits_for_pair(s: InstanceState) -> bool:
 
 
 def waits_to_begin(s: InstanceState) -> bool:
-    """What is on its way gives the instance its pair."""
+    """Whether the append under way gives the instance its pair."""
     return (
         s.client.state == State.INITIALIZING
         and s.appended.last_producer_epoch == NONE
@@ -274,7 +275,7 @@ def waits_to_begin(s: InstanceState) -> bool:
 
 
 def waits_to_end(s: InstanceState) -> bool:
-    """What is on its way is the end that the instance has asked for."""
+    """Whether the append under way is the end that the instance has asked for."""
     commits = s.client.state == State.COMMITTING
     return (
         s.client.state in ENDING_STATES
@@ -297,7 +298,7 @@ def told_is_decided(s: InstanceState) -> bool:
     )
 
 
-# What follows
+# Guarantees
 
 
 @guarantee(
@@ -321,8 +322,9 @@ def told_is_visible(s: InstanceState) -> bool:
 
 
 def is_visible_as(s: InstanceState, i: int, outcome: int, t: int) -> bool:
-    """What stands at an offset is visible if and only if an outcome is to commit, and then the
-    application of its transaction has asked for that; and it is if that was told."""
+    """Whether a record is visible exactly if the outcome is to commit. The application must also
+    have asked for the commit of a visible record, and a record must be visible if the application
+    was told of its commit."""
     is_visible = s.log[s.ended(i)].kind == Kind.COMMIT
     asked = s.client.outcomes[t]
     return (

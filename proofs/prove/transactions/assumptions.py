@@ -1,4 +1,4 @@
-"""What theorems about transactions may rest on."""
+"""The assumptions of theorems about transactions."""
 
 from __future__ import annotations
 
@@ -78,10 +78,12 @@ ASSUMPTIONS: Mapping[str, ProofAssumption] = {
 }
 
 OF_TRANSACTIONS = ("logs_are_kept", "nothing_expires", "one_conversation", "one_batch_in_flight")
-"""What the model of transactions leaves out, or has one of."""
+"""The simplifications of the model of transactions: parts that it leaves out, or has only one
+of."""
 
 EXCLUDED_STEPS: Mapping[str, frozenset[str]] = {
     "add_partitions": frozenset(),
     "add_offsets": frozenset(),
 }
-"""The steps that a variant excludes, and no assumption: clients of V2 never ask to add anything."""
+"""The steps that a variant excludes, without an assumption: clients of V2 never ask to add
+partitions or offsets."""

@@ -1,4 +1,4 @@
-"""What holds of an instance of the application: what it is, what it was told, and what it sends."""
+"""Clauses about an instance of the application: its state, what it was told, and what it sends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ACTS = (*SENDS, *ENDS, "who_waits")
 TOLD = (*AWAITED, *DECIDED, "no_fence_fails", "below_the_last", "next_id_is_nobodys")
 OWNED = (*TOLD, *ITS, "before_is_known", "heirs_are_the_same", "who_waits")
 SHOWN = ("below_the_last", "client_speaks_v2", "transactions_have_pairs", "pairs_have_one_owner")
-"""That a pair which an instance shows has an epoch."""
+"""The clauses which show that a pair sent by an instance has an epoch."""
 ASKED = (*OWNED, *ACTS, "decided_is_past", "prepared_is_decided")
 
 NEW_STATES = (State.UNINITIALIZED, State.INITIALIZING)
@@ -33,7 +33,7 @@ WRITING_STATES = (State.IN_TRANSACTION, State.COMMITTING)
 
 
 def own_pair(s: InstanceState) -> Pair:
-    """What the instance holds."""
+    """The pair that the instance holds."""
     return pair(s.client)
 
 
@@ -43,27 +43,27 @@ def present(s: InstanceState) -> int:
 
 
 def has_begun(s: InstanceState) -> bool:
-    """A transaction is there, and the instance is not finished."""
+    """Whether the instance has begun a transaction and is not finished."""
     return s.client.state in BEGUN_STATES
 
 
 def is_idle(s: InstanceState) -> bool:
-    """The instance is in no transaction, and not finished."""
+    """Whether the instance is in no transaction and not finished."""
     return s.client.state in IDLE_STATES
 
 
 def is_started(s: InstanceState, t: int) -> bool:
-    """Something was sent in a transaction: it has its pair."""
+    """Whether something was sent in a transaction, so that it has its pair."""
     return s.its_pair(t)[0] != NONE
 
 
 def has_ended(s: InstanceState) -> bool:
-    """EndTxn was sent for the present transaction."""
+    """Whether EndTxn was sent for the present transaction."""
     return (present(s), 0) in s.sent_end or (present(s), 1) in s.sent_end
 
 
 def is_of_group(k: Configuration, s: InstanceState) -> bool:
-    """The partition here holds the group's offsets: a batch there has no sequence."""
+    """Whether the partition here holds the group's offsets; a batch there has no sequence."""
     return k.bounds.offsets and s.here == k.bounds.last_partition
 
 
@@ -78,41 +78,41 @@ def here(s: InstanceState) -> ClientPartition:
 
 
 def works(s: InstanceState, at: int) -> bool:
-    """It is in the transaction, or to be added."""
+    """Whether a partition is in the transaction, or is to be added."""
     return there(s, at).membership != Membership.OUT
 
 
 def is_asked(s: InstanceState, at: int) -> bool:
-    """A request was sent that adds it, and was not answered."""
+    """Whether a request that adds the partition was sent and not answered."""
     return there(s, at).membership == Membership.ASKED
 
 
 def is_quiet(s: InstanceState, at: int) -> bool:
-    """No batch for it is unfinished."""
+    """Whether no batch for the partition is unfinished."""
     return there(s, at).write == Write.NONE
 
 
 def some_works(k: Configuration, s: InstanceState) -> bool:
-    """`works_at` is a partition that works."""
+    """Whether `works_at` is a partition that is in the transaction, or is to be added."""
     return 0 <= s.works_at < k.bounds.partitions and works(s, s.works_at)
 
 
 def some_is_asked(k: Configuration, s: InstanceState) -> bool:
-    """`asked_at` is a partition that was asked for."""
+    """Whether `asked_at` is a partition whose addition was asked for."""
     return 0 <= s.asked_at < k.bounds.partitions and is_asked(s, s.asked_at)
 
 
 def works_at_works(k: Configuration, s: InstanceState) -> bool:
-    """If any partition works, `works_at` does."""
+    """If any partition is in the transaction or to be added, `works_at` is such a partition."""
     return all(some_works(k, s) for at in range(k.bounds.partitions) if works(s, at))
 
 
 def asked_at_is_asked(k: Configuration, s: InstanceState) -> bool:
-    """If any partition was asked for, `asked_at` was."""
+    """If the addition of any partition was asked for, `asked_at` is such a partition."""
     return all(some_is_asked(k, s) for at in range(k.bounds.partitions) if is_asked(s, at))
 
 
-# What the client is
+# State of the client
 
 
 @invariant(needs=(*TOLD, *ACTS))
@@ -139,7 +139,7 @@ def client_speaks_v2(k: Configuration, s: InstanceState) -> bool:
 
 
 def rests(at: ClientPartition) -> bool:
-    """Nothing was sent to a partition."""
+    """Whether nothing was sent to a partition."""
     return (
         at.membership == Membership.OUT
         and at.write == Write.NONE
@@ -161,7 +161,7 @@ def writes_are_numbered(k: Configuration, s: InstanceState) -> bool:
 
 
 def is_numbered(s: InstanceState) -> bool:
-    """The next sequence here is that of the batch, or behind it."""
+    """Whether the next sequence here is that of the batch, or the one after it."""
     at = here(s)
     return (
         (at.write != Write.SENT or at.next_sequence == at.written)
@@ -195,7 +195,7 @@ def outcomes_are_of_states(s: InstanceState) -> bool:
     )
 
 
-# What it sends
+# Messages of the client
 
 
 @invariant(needs=ASKED)
@@ -214,7 +214,7 @@ def ends_are_asked(s: InstanceState) -> bool:
 
 
 def is_wanted(s: InstanceState, t: int, outcome: int) -> bool:
-    """The application asked for an outcome of a transaction: 1 is to commit."""
+    """Whether the application asked for this outcome of a transaction; 1 is to commit."""
     asked = s.client.outcomes[t]
     return (
         asked in (Outcome.COMMIT_ASKED, Outcome.COMMITTED)

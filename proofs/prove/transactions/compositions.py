@@ -1,5 +1,5 @@
-"""What is proved of transactions, in layers: the clauses, what they stand on, and which rules are
-any release's."""
+"""The theorems of transactions in layers: their clauses, the clauses that these use, and the rules
+that may be those of any release."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ CONTRACTS = {
     "fold": fold_of_entries,
     "base_offset_of": lambda *_: number("base_offset"),
 }
-"""Sums over a log of any length; what offset a duplicate is answered with matters to no clause."""
+"""Sums over a log of any length. No clause depends on the offset with which a duplicate is
+answered."""
 
 BOUNDS = {"instances": 1, "partitions": 0, "transactions": 1, "log": 1, "producer_ids": 0}
 
@@ -52,21 +53,23 @@ SMALL = (
     "transactions-readers/begun=1/delays=0/unheard=0",
     "transactions-small/begun=1/unheard=0/delays=0",
 )
-"""Where clauses are checked on every world: together they take each rule that is covered."""
+"""Scopes in which clauses are checked on every world; together they apply each rule that is
+covered."""
 
 EVERY = (LOG, *SMALL)
-"""The same, and where appends to the transaction log take their time, fail, or seem to."""
+"""The same scopes, and one in which appends to the transaction log take time, fail, or seem to
+fail."""
 
 LEADERLESS = "transactions-readers/begun=1/delays=0/unheard=0/leaves=1"
 GUARDED = "transactions-guards-partitions"
 EXPIRING = "transactions-offsets-log/delays=0"
-"""Where leaders leave; where a batch is verified before it comes; where batches expire."""
+"""Scopes in which leaders leave, batches are verified before they arrive, or batches expire."""
 
 ON_TIME_SCOPES = (*SMALL[-2:], "transactions-rejection/unheard=0")
-"""The same, where nothing is late, and what is refused for good is not stored."""
+"""The same without delays; a batch that is refused for good is not stored."""
 
 SEARCHED = ("transactions-default", "transactions-late-batch/delays=0")
-"""Where V1, and older releases, break what is guaranteed of others."""
+"""Scopes in which V1, and older releases, break guarantees of other variants."""
 
 COORDINATOR_STEPS = (
     "init",
@@ -100,7 +103,7 @@ ANYONE = Composition(
     searched=SEARCHED,
     variants=("v1", "v2"),
 )
-"""What the others begin with: numbers that are sound, whoever asks for what."""
+"""The base of the other compositions: numbers are sound, whoever sends which request."""
 
 EPOCHS = replace(
     ANYONE,
@@ -239,7 +242,7 @@ VISIBILITY = replace(
 )
 
 FIRST_MARKER = ("ended_is_exact", "ended_by_the_first")
-"""What ends a record is the first marker behind it."""
+"""The clauses which say that the first marker after a record ends it."""
 
 ACTS = (
     "init_transactions",
@@ -249,7 +252,7 @@ ACTS = (
     "abort_transaction",
     "give_up",
 )
-"""What the application calls, and what expires."""
+"""The calls of the application, and expirations."""
 LOSSES = ("lose_coordinator", "lose_leader")
 SENDS = (
     "batch_is_produced",
@@ -265,14 +268,14 @@ OF_ITSELF = (
     *(step for step in DECIDING if step not in ("init", "add", "end")),
     "other_writes",
 )
-"""What the coordinator does of itself, and its markers."""
+"""The steps that the coordinator takes by itself, and its markers."""
 BESIDE_INSTANCE = (
     "others_init",
     "others_end",
     *(step for step in OF_ITSELF if not step.startswith("append_")),
     *APPENDS,
 )
-"""The coordinator, where one of those who ask it is looked at."""
+"""The steps of the coordinator when one of the instances that send it requests is watched."""
 LATE = ("end_is_sent", "batch_is_sent", "offsets_are_sent")
 OWN_STEPS = (
     *BESIDE_INSTANCE,

@@ -1,4 +1,4 @@
-"""What is proved of V1 without delays: what readers see, and what an instance is answered."""
+"""The theorems of V1 without delays: what readers see, and what an instance is answered."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ APPENDED = (
     "transactions-log/begun=1/moves=0/unheard=0",
     "transactions-forgotten/begun=1/delays=0/unheard=0",
 )
-"""Where nothing is late either, and appends take their time; or the id is forgotten."""
+"""Scopes without delays in which appends take time, or the transactional id is forgotten."""
 
 VISIBILITY_V1 = replace(
     ANYONE,

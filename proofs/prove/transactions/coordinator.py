@@ -1,4 +1,5 @@
-"""What is sound of every coordinator: its numbers, and what is on its way to the log."""
+"""Clauses about every coordinator: its numbers are sound, and so are the images on their way to the
+log."""
 
 from __future__ import annotations
 
@@ -23,65 +24,66 @@ SOUND = ("appends_take_time", "ids_are_counted", "log_is_ahead", "epochs_are_man
 
 
 def is_prepared(image: Image) -> bool:
-    """PREPARE, of either outcome."""
+    """Whether the image is PREPARE, of either outcome."""
     return image.state in PREPARED
 
 
 def is_complete(image: Image) -> bool:
-    """CompleteCommit or CompleteAbort."""
+    """Whether the image is CompleteCommit or CompleteAbort."""
     return image.state in COMPLETE
 
 
 def is_ongoing(image: Image) -> bool:
-    """A transaction is open."""
+    """Whether a transaction is open."""
     return image.state == Txn.ONGOING
 
 
 def in_transaction(image: Image) -> bool:
-    """A transaction is open, or is being ended."""
+    """Whether a transaction is open, or is being ended."""
     return is_ongoing(image) or is_prepared(image)
 
 
 def is_same(a: Image, b: Image) -> bool:
-    """Two images are of one state and one pair."""
+    """Whether two images have the same state and the same pair."""
     return a.state == b.state and pair(a) == pair(b)
 
 
 def is_not_after(a: ProducerIdPair, b: ProducerIdPair) -> bool:
-    """The epoch of a is not after that of b."""
+    """Whether the epoch of a is not after that of b."""
     return a.producer_epoch <= b.producer_epoch
 
 
 def is_before(a: Pair, b: Pair) -> bool:
-    """Producer ids are given in their order; under one id, epochs are."""
+    """Whether pair a is before pair b: producer ids are given in their order, and epochs under one
+    id."""
     return a[0] < b[0] or (a[0] == b[0] and a[1] < b[1])
 
 
 def is_behind(image: Image, p: int, e: int) -> bool:
-    """A pair is not ahead of an image; nor is it of the producer id that is to come, but for its
-    first epoch."""
+    """Whether a pair is not ahead of an image. Of the image's next producer id only the first epoch
+    counts as not ahead."""
     return (p != image.producer_id or e <= image.producer_epoch) and (
         p != image.next_producer_id or e <= 0
     )
 
 
 def is_past(s: TransactionsState, p: int, e: int) -> bool:
-    """A pair is not ahead of what is known, or is to be."""
+    """Whether a pair is not ahead of any image that is known or may become known."""
     return 0 <= p < s.coordinator.given_producer_ids and all(
         is_behind(image, p, e) for image in s.images
     )
 
 
 def is_answer(c: Coordinator) -> bool:
-    """The answer that waits for an append tells a producer id."""
+    """Whether the answer that waits for an append contains a producer id."""
     return c.answer.error == 0 and c.answer.producer_id != NONE
 
 
-# What is assumed
+# Assumptions
 
 
 def epochs_are_many(k: Configuration) -> bool:
-    """Where epochs end, there is one before the last that a client may use."""
+    """If epochs end, clients may use the epochs before the last, and more than one exists."""
     return not k.bounds.epochs_end or (
         k.bounds.exhausted_epoch == k.bounds.max_epoch - 1 and k.bounds.exhausted_epoch > 0
     )
@@ -91,7 +93,7 @@ def epochs_are_many(k: Configuration) -> bool:
 
 
 def is_nameless(image: Image) -> bool:
-    """Nobody has had an epoch, and nothing was before."""
+    """Whether no epoch was ever given, and no transaction came before."""
     return (
         (image.state == Txn.EMPTY or image.state == Txn.ABSENT)
         and image.producer_epoch == NONE
@@ -102,13 +104,13 @@ def is_nameless(image: Image) -> bool:
 
 
 def is_unlogged(s: TransactionsState, image: Image) -> bool:
-    """Nothing of the id is there yet: its producer id is in memory only, and nobody has had an
-    epoch."""
+    """Whether the id is not logged yet: its producer id is in memory only, and no epoch was
+    given."""
     return s.known.state == Txn.EMPTY and s.known.producer_epoch == NONE and is_absent(image)
 
 
 def is_absent(image: Image) -> bool:
-    """The id is not known."""
+    """Whether the transactional id is unknown."""
     return image.state == Txn.ABSENT
 
 
@@ -121,7 +123,7 @@ def ids_are_counted(k: Configuration, s: TransactionsState) -> bool:
 
 
 def is_counted(k: Configuration, image: Image, count: int) -> bool:
-    """The numbers of an image are sound, where so many producer ids were given."""
+    """Whether the numbers of an image are sound when `count` producer ids were given."""
     return (
         NONE <= image.producer_id < count
         and is_absent(image) == (image.producer_id == NONE)
@@ -150,7 +152,7 @@ def log_is_ahead(s: TransactionsState) -> bool:
 
 
 def is_ahead(s: TransactionsState, image: Image) -> bool:
-    """An image is not older than what is known."""
+    """Whether an image is not older than what is known."""
     coming = image.next_producer_id
     return (
         s.known.producer_id <= image.producer_id
@@ -170,8 +172,8 @@ def is_ahead(s: TransactionsState, image: Image) -> bool:
 
 
 def can_follow(s: TransactionsState, image: Image) -> bool:
-    """What is on its way has no older epoch than what is known. What is prepared keeps the producer
-    id; where the coordinator aborts of itself, a transaction is open."""
+    """Whether an image on its way to the log may follow what is known. Its epoch is not older.
+    PREPARE keeps the producer id; if the coordinator aborts by itself, a transaction is open."""
     same = image.producer_id == s.known.producer_id
     moves = s.coordinator.unlogged_fence or image.producer_epoch != s.known.producer_epoch
     fences = image.last_producer_epoch == NONE and moves
@@ -181,7 +183,7 @@ def can_follow(s: TransactionsState, image: Image) -> bool:
 
 
 def goes_on(s: TransactionsState, image: Image) -> bool:
-    """An image is of the same producer id, and open or prepared."""
+    """Whether an image has the same producer id, and its transaction is open or prepared."""
     return s.known.producer_id == image.producer_id and in_transaction(image)
 
 

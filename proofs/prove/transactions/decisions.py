@@ -1,4 +1,4 @@
-"""Decisions that stay: each pair of a marker has one, and every marker says it."""
+"""Decisions are final: each marker's pair has one decision, and every marker carries it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DECIDED = (*SOUND, *ENDS_KNOWN, "prepare_is_next")
 
 
 def epochs_rotate(k: Configuration) -> bool:
-    """Where epochs end, everyone takes the next producer id, and it is logged."""
+    """If epochs end, every client takes the next producer id, and this id is logged."""
     return not k.bounds.epochs_end or (
         k.variant.rotation == Rotation.ANYONE
         and k.variant.id_memory == IdMemory.LOGGED
@@ -48,7 +48,7 @@ def prepare_is_next(s: TransactionsState) -> bool:
 
 
 def is_prepared_next(s: TransactionsState, image: Image) -> bool:
-    """What is prepared follows what is known, which is not prepared."""
+    """Whether a prepared image follows what is known, which is not prepared."""
     return not is_prepared(image) or (
         image.producer_id == s.known.producer_id
         and (
@@ -73,12 +73,12 @@ def decided_is_past(s: TransactionsState) -> bool:
 
 
 def has_failed_fence(s: TransactionsState, p: int) -> bool:
-    """The present epoch of a producer id is that of a failed fence."""
+    """Whether the present epoch of a producer id is that of a failed fence."""
     return s.coordinator.unlogged_fence and p == s.known.producer_id
 
 
 def can_be_decided(image: Image, p: int, e: int) -> bool:
-    """A pair is not ahead of an image, nor of the producer id that is to come."""
+    """Whether a pair is ahead neither of an image nor of its next producer id."""
     return (p != image.producer_id or e <= image.producer_epoch) and p != image.next_producer_id
 
 

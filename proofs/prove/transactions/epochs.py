@@ -1,4 +1,4 @@
-"""Epochs that never go back, and older instances that change nothing."""
+"""Epochs never go back, and requests of fenced instances change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The evaluator for any number of partitions: what comprehensions over maps mean there."""
+"""The evaluator for any number of partitions, where comprehensions run over maps of any size."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from proofs.prove.engine.unknowns import Unknowns
 class UnboundedEvaluator(StepEvaluator):
     """Evaluates functions whose maps have any number of keys.
 
-    `written` are the images that are in the transaction log and known, each with the rule that
-    makes it so, and the condition under which that came: the arguments of the text's `logged`, in
-    their order.
+    `written` has (rule, path condition, image) for each call of the text's `logged`, in the order
+    of the calls: the image is then in the transaction log, and known.
     """
 
     def __init__(
@@ -39,7 +38,8 @@ class UnboundedEvaluator(StepEvaluator):
         self.is_known = is_known
 
     def take(self, rule: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """What a rule makes of its arguments: anything, if it is of an actor that nobody knows."""
+        """Return the result of a rule; any result, if the rule belongs to an actor that no theorem
+        watches."""
         self._rule = rule.__name__
         if self.is_known(arguments[1]):
             return super().take(rule, arguments)
@@ -47,13 +47,14 @@ class UnboundedEvaluator(StepEvaluator):
         return any_result(self.unknowns, rule, name)
 
     def call(self, function: Callable[..., Any], arguments: Any) -> Any:
-        """The value of function(*arguments)."""
+        """Return the value of function(*arguments)."""
         if function.__name__ == "logged":
             self.written.append((self._rule, self.path, arguments[2]))
         return super().call(function, arguments)
 
     def reduce(self, name: str, generator: ast.GeneratorExp, frame: Frame) -> Any:
-        """all, any, sum or tuple of a generator; also of the items of a map of any size."""
+        """Evaluate all, any, sum or tuple of a generator, also over the items of a map of any
+        size."""
         clause = generator.generators[0]
         owner, with_keys = self.owner_of(clause.iter, frame)
         if owner is None or (not with_keys and (name != "tuple" or clause.ifs)):
@@ -76,7 +77,8 @@ class UnboundedEvaluator(StepEvaluator):
         return FunctionSeq(owner.size, element)
 
     def owner_of(self, node: ast.expr, frame: Frame) -> tuple[FunctionMap | None, bool]:
-        """The map of any size whose items, or values, a generator runs over."""
+        """Return the map of any size whose items or values a generator runs over, and whether it is
+        items."""
         called = node.func if isinstance(node, ast.Call) else None
         if not (isinstance(called, ast.Attribute) and called.attr in ("items", "values")):
             return None, False

@@ -1,8 +1,8 @@
-"""What the ghosts remember of a step: by the rules of actors that the step takes.
+"""Updates the ghosts after a step, from the actors' rules that the step applies.
 
-Theory of operation. A step evaluates texts of the model; `StepEvaluator` notes each rule of an
-actor that these take, with its arguments, its result, and the condition under which it is reached.
-From that alone follows what is remembered: no step says so again.
+Theory of operation. A step evaluates texts of the model. `StepEvaluator` notes each actor's rule
+that these apply, with its arguments, its result, and the condition under which it is reached. The
+ghosts follow from these notes alone, so no step declares how it changes a ghost.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from proofs.prove.transactions.symbolic_state import (
 
 @dataclass(frozen=True, slots=True)
 class RuleEffect:
-    """A rule that a step takes from a state, and whether its sender hears the answer."""
+    """A rule that a step applies to a state, and whether the sender receives the answer."""
 
     before: Any
     call: RuleApplication
@@ -40,7 +40,7 @@ class RuleEffect:
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """The rule's arguments, but for the configuration and the actor."""
+        """The rule's arguments, without the configuration and the actor."""
         return self.call.arguments[2:]
 
     @property
@@ -54,7 +54,7 @@ class RuleEffect:
         return self.call.result.sends
 
     def reached(self, *conditions: Node) -> Node:
-        """Whether it is taken, where some conditions hold."""
+        """Return whether the rule is applied and some conditions hold."""
         return conjunction((self.call.path, *conditions))
 
 
@@ -62,12 +62,12 @@ class RuleEffect:
 
 
 def is_success(answer: Scalars) -> Node:
-    """The answer tells a producer id and an epoch."""
+    """Return whether the answer contains a producer id and an epoch."""
     return answer.error.eq(0) & ~answer.producer_id.eq(NONE)
 
 
 def with_answer(state: Any, heard: Node, answer: Any, waits: Node) -> Any:
-    """A pair is told to somebody, who waits for what `waits` says."""
+    """Record that a pair is told to a client, whose wait `waits` describes."""
     told = pair(answer)
     known = state.given(*told)
     reigns = heard & ~waits.eq(NOBODY_WAITS)
@@ -82,7 +82,8 @@ def with_answer(state: Any, heard: Node, answer: Any, waits: Node) -> Any:
 
 
 def begin_append(taken: RuleEffect, state: Any, waits: Node) -> Any:
-    """The coordinator may have begun an append, for what `waits` says."""
+    """Record that the coordinator may have begun an append, with the wait that `waits`
+    describes."""
     old, actor = taken.before, taken.actor
     begun = taken.reached(actor.is_appending, ~old.coordinator.is_appending)
     waiting = ite(is_success(actor.answer), waits, NOBODY_WAITS)
@@ -90,13 +91,14 @@ def begin_append(taken: RuleEffect, state: Any, waits: Node) -> Any:
 
 
 def others_hear(state: Any, requester: Node, answer: Any, told: Node) -> Any:
-    """A pair belongs to whom it was told to: to another than the instance."""
+    """Record that a pair told to another instance belongs to the others."""
     others = told & ~requester.eq(ME) & ~requester.eq(NONE)
     return state.changed(others_hold=state.others_hold.plus(pair(answer), others))
 
 
 def answer_request(taken: RuleEffect, state: Any, waits: Node) -> Any:
-    """The coordinator answers a request that tells a pair at once, or begins an append for it."""
+    """Record the effect of a request that is answered with a pair at once, or begins an append for
+    it."""
     _, requester = taken.inputs
     answer = taken.sends.slots[0]
     told = taken.reached(taken.sends.length > 0, is_success(answer))
@@ -105,7 +107,8 @@ def answer_request(taken: RuleEffect, state: Any, waits: Node) -> Any:
 
 
 def on_init(taken: RuleEffect, state: Any) -> Any:
-    """Whoever expects another pair than the present one may be told that once more."""
+    """InitProducerId: a client that expects another pair than the present one may be told that pair
+    again."""
     request, _ = taken.inputs
     same = both_are(pair(request), pair(taken.before.known))
     expects = ~request.producer_id.eq(NONE)
@@ -113,17 +116,18 @@ def on_init(taken: RuleEffect, state: Any) -> Any:
 
 
 def on_end(taken: RuleEffect, state: Any) -> Any:
-    """The answer to EndTxn tells a pair, for which nobody has asked."""
+    """EndTxn: the answer contains a pair, although no client waits for one."""
     return disturb(taken, answer_request(taken, state, const(NOBODY_WAITS)))
 
 
 def on_addition(taken: RuleEffect, state: Any) -> Any:
-    """The answer tells no pair."""
+    """An addition: the answer contains no pair."""
     return disturb(taken, begin_append(taken, state, const(NOBODY_WAITS)))
 
 
 def disturb(taken: RuleEffect, state: Any) -> Any:
-    """Whether something has changed although the request is of an older pair than the reign."""
+    """Record whether the coordinator changes although the request's pair is older than the
+    reign."""
     request, _ = taken.inputs
     old = is_older(pair(request), taken.before.reign)
     changes = taken.reached(old, differs(taken.before, taken.actor))
@@ -131,7 +135,7 @@ def disturb(taken: RuleEffect, state: Any) -> Any:
 
 
 def on_appended(taken: RuleEffect, state: Any) -> Any:
-    """What is on its way is in the log, and whoever waits is told."""
+    """An append succeeds: its image is in the log, and a client that waits is told."""
     old = taken.before.coordinator
     good = taken.reached(is_success(old.answer))
     state = with_answer(state, good, old.answer, taken.before.awaited)
@@ -139,12 +143,13 @@ def on_appended(taken: RuleEffect, state: Any) -> Any:
 
 
 def nobody_waits(taken: RuleEffect, state: Any) -> Any:
-    """Nothing is on its way any more."""
+    """Record that no append is under way any more."""
     return state.changed(awaited=ite(taken.call.path, NOBODY_WAITS, state.awaited))
 
 
 def on_take_over(taken: RuleEffect, state: Any) -> Any:
-    """Another broker has read the log: what is prepared there is known, if it was not before."""
+    """Another broker has read the log: a prepared image there becomes known, if it was not
+    before."""
     old = taken.before.coordinator
     read = old.image if taken.call.rule.__name__ == "take_over_with_append" else old.log
     news = ~read.metadata.state.eq(old.known.metadata.state)
@@ -152,14 +157,15 @@ def on_take_over(taken: RuleEffect, state: Any) -> Any:
 
 
 def prepares(image: Any) -> tuple[Node, Node]:
-    """Whether an image is PREPARE, and of which decision: 1 is commit."""
+    """Return whether an image is PREPARE, and its decision: 1 is to commit."""
     state = image.metadata.state
     commits, aborts = state.eq(int(Txn.PREPARE_COMMIT)), state.eq(int(Txn.PREPARE_ABORT))
     return commits | aborts, ite(commits, 1, 0)
 
 
 def with_outcome(state: Any, reached: Node, image: Rec) -> Any:
-    """The present transaction is prepared; or it is complete, and the next one's turn comes."""
+    """Record the outcome if the present transaction is prepared, and begin the next turn if it
+    completes."""
     is_prepare, outcome = prepares(image)
     now, turn = image.metadata.state, state.turn
     complete = disjunction(now.eq(int(s)) for s in (Txn.COMPLETE_COMMIT, Txn.COMPLETE_ABORT))
@@ -173,7 +179,7 @@ def with_outcome(state: Any, reached: Node, image: Rec) -> Any:
 
 
 def with_decision(state: Any, reached: Node, image: Rec) -> Any:
-    """PREPARE is known: the pair of its markers is decided, and stays so."""
+    """PREPARE becomes known: record the decision of its markers' pair, which is final."""
     state = with_outcome(state, reached, image)
     is_prepare, outcome = prepares(image)
     decides = reached & is_prepare
@@ -197,11 +203,12 @@ IMAGE = (
     "producer_id",
     "producer_epoch",
 )
-"""What an image says, but for its partitions."""
+"""The fields of an image, without its partitions."""
 
 
 def differs(state: Any, actor: Rec) -> Node:
-    """The coordinator is not as it was: in what it knows, or in what it has begun to append."""
+    """Return whether the coordinator has changed in what it knows, or in what it has begun to
+    append."""
     after = state.changed(coordinator=actor)
     changes = [~state.coordinator.is_appending.eq(actor.is_appending)]
     for which in ("known", "logged", "appended"):
@@ -212,7 +219,7 @@ def differs(state: Any, actor: Rec) -> Node:
 
 
 def on_marker_sent(taken: RuleEffect, state: Any) -> Any:
-    """One more marker that was sent, to whichever partition."""
+    """Record one more marker that was sent, to any partition."""
     marker = taken.sends.slots[0]
     key = (*pair(marker), ite(marker.committed, 1, 0), marker.coordinator_epoch)
     return state.changed(sent=state.sent.plus(key, taken.call.path))
@@ -222,7 +229,7 @@ def on_marker_sent(taken: RuleEffect, state: Any) -> Any:
 
 
 def on_marker(taken: RuleEffect, state: Any) -> Any:
-    """A marker that is taken ends all that its producer id has open."""
+    """A marker that the leader accepts ends everything that its producer id has open."""
     (marker,) = taken.inputs
     is_taken = taken.reached(taken.sends.slots[0].eq(0))
     log = taken.before.leader.log
@@ -240,8 +247,8 @@ def on_marker(taken: RuleEffect, state: Any) -> Any:
 
 
 def on_batch(taken: RuleEffect, state: Any) -> Any:
-    """A record that is new is its sender's, of its transaction, and stands at the log's end; it is
-    written although it is of an older pair than the reign."""
+    """A new record is placed at the log's end, with its sender and transaction. Record whether it
+    was written although its pair is older than the reign."""
     batch, before = taken.inputs[0], taken.before
     end = before.leader.log.length
     grew = end < state.leader.log.length
@@ -264,13 +271,13 @@ def on_batch(taken: RuleEffect, state: Any) -> Any:
 
 
 def present(state: Any) -> Node:
-    """The number of the instance's present transaction."""
+    """Return the number of the instance's present transaction."""
     number_: Node = state.client.begun - 1
     return number_
 
 
 def on_batch_sent(taken: RuleEffect, state: Any) -> Any:
-    """A batch has its pair and its sequence from its first sending on."""
+    """Record the pair and the sequence with which a batch is sent first."""
     batch, before = taken.sends.slots[0].batch, taken.before
     key = (present(before), batch.number)
     is_new: Node = ~before.sent_batch(*key)
@@ -290,7 +297,7 @@ def on_batch_sent(taken: RuleEffect, state: Any) -> Any:
 
 
 def on_batch_answered(taken: RuleEffect, state: Any) -> Any:
-    """A batch is acknowledged."""
+    """Record that a batch is acknowledged."""
     _, answer = taken.inputs
     place = taken.before.client.partitions.at(taken.before.here)
     key = (present(taken.before), place.written - 1)
@@ -299,14 +306,14 @@ def on_batch_answered(taken: RuleEffect, state: Any) -> Any:
 
 
 def on_end_sent(taken: RuleEffect, state: Any) -> Any:
-    """The end of the present transaction is on its way."""
+    """Record that the end of the present transaction was sent."""
     commits = ite(taken.sends.slots[0].committed, 1, 0)
     return state.changed(sent_end=state.sent_end.plus((present(taken.before), commits)))
 
 
 def of_instance(before: Any, state: Any) -> Any:
-    """A pair belongs to whom it was told to; a transaction has its pair, and its turn, once it is
-    started; and which partitions work is as the instance is."""
+    """Update what belongs to the instance: the pairs that it was told, and the pair and turn of a
+    transaction that starts. The witnesses of its partitions are set from its state."""
     now, client = pair(state.client), state.client
     begins = client.is_started & ~before.client.is_started
     mine, told, old, turn = present(before), pair(before.client), before.its_pair, before.its_turn
@@ -319,7 +326,7 @@ def of_instance(before: Any, state: Any) -> Any:
 
 
 Remembers = Callable[[RuleEffect, Any], Any]
-"""What ghosts make of a rule that is taken."""
+"""Updates the ghosts after an application of a rule."""
 ANYWHERE: Mapping[str, Remembers] = {
     "on_init_producer_id": on_init,
     "on_add_partitions": on_addition,
@@ -340,12 +347,12 @@ AT_PARTITION: Mapping[str, Remembers] = {
     "on_produced": on_batch_answered,
     "on_offsets_committed": on_batch_answered,
 }
-"""The rules that ghosts remember, wherever they are taken; and those of the partition here."""
+"""The rules that change ghosts wherever they are applied, and those at the partition here."""
 HEARS = ("on_marker_written",)
-"""The rules of a coordinator that is answered: of these nothing is left if the answer is lost."""
+"""The coordinator's rules on answers: if the answer is lost, the rule has no effect."""
 
 
 def remembers(rule: str, *, is_here: bool) -> Remembers:
-    """What ghosts make of a rule by its name: nothing of most."""
+    """Return how ghosts change after a rule, by its name; most rules leave them unchanged."""
     known = {**ANYWHERE, **AT_PARTITION} if is_here else ANYWHERE
     return known.get(rule, lambda _taken, state: state)

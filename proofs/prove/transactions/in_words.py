@@ -1,8 +1,9 @@
-"""Guarantees of transactions, proved as the model's text says them, from the clauses of a theorem.
+"""Proves the guarantees of transactions, as the model's text says them, from the clauses of a
+theorem.
 
-Theory of operation. A clause is about any partition, HERE, and any instance, ME. A guarantee looks
-at all of them: the first partition that it looks at is called HERE, and the first instance ME. Of
-another partition the same clauses hold, with ghosts of its own.
+Theory of operation. A clause is about any partition, HERE, and any instance, ME. A guarantee is
+about all of them. The first partition that its text reads is identified with HERE, and the first
+instance with ME. The same clauses are assumed of any other partition, with its own ghosts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from proofs.prove.transactions.symbolic_state import HERE, ME, TRANSACTIONS, at_
 
 
 def in_words(said: Mapping[str, Sequence[str]]) -> Callable[[Worlds], Iterator[ProofObligation]]:
-    """For each guarantee by name, that it follows from clauses of its composition."""
+    """Return lemmas which prove that each guarantee follows from the named clauses of its
+    composition."""
 
     def lemmas(worlds: Worlds) -> Iterator[ProofObligation]:
         assert isinstance(worlds, Transactions)
@@ -32,7 +34,7 @@ def in_words(said: Mapping[str, Sequence[str]]) -> Callable[[Worlds], Iterator[P
 
 
 def as_said(worlds: Transactions, name: str, clauses: Sequence[Clause]) -> ProofObligation:
-    """That a guarantee follows from clauses."""
+    """Return the obligation that a guarantee follows from clauses."""
     model, unknowns = worlds.model, worlds.unknowns
     client = model.client.Client
     sizes = {("Bounds", "transactions"): TRANSACTIONS}

@@ -1,4 +1,4 @@
-"""The last stable offset passes no open transaction, and never goes back."""
+"""Proves that the last stable offset passes no open transaction and never goes back."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ P = bound("p")
 
 
 def is_earliest(least: Node, owner: Node, entries: FunctionSeq, start: Node) -> tuple[Formula, ...]:
-    """An offset is the first of those at which the entries' transactions began, of what is open;
-    and at most `start`, which it is if nothing began before. It is that of `owner`."""
+    """Return formulas which say that `least` is the first offset of all open transactions, or
+    `start` if none began before it. `owner` is the entry with this offset."""
 
     def first(at: Node) -> Node:
         known: Node = entries.at(at).current_txn_first_offset
@@ -47,19 +47,19 @@ def is_earliest(least: Node, owner: Node, entries: FunctionSeq, start: Node) -> 
 def fold_of_entries(
     evaluator: Evaluator, _k: object, _step: object, entries: FunctionSeq, start: Node
 ) -> Node:
-    """What the text's fold over producers comes to, however many there are."""
+    """Return the result of the text's fold over producers, for any number of producers."""
     place = len(evaluator.choices)
     least, owner = number(f"stable[{place}]"), number(f"owner[{place}]")
     evaluator.choices += is_earliest(least, owner, entries, start)
-    # Nobody has a producer id that there is not.
+    # Producer ids outside of the entries have no open transaction.
     nobody = entries.at(P).current_txn_first_offset.eq(NONE)
     evaluator.choices.append(((P,), (P >= 0) & (entries.length > P) | nobody))
     return least
 
 
 def fold_is_earliest(worlds: Transactions) -> Iterator[ProofObligation]:
-    """By induction over the producers that the text has folded: what `fold_of_entries` says holds
-    of none of them, and of one more than those of which it holds."""
+    """Prove `fold_of_entries` by induction over the producers that are folded: its formula holds
+    for no producer and, if it holds for some, also with one more."""
     asked: list[tuple[Callable[..., Any], FunctionSeq, Node]] = []
 
     def noted(_evaluator: object, _k: object, step: Any, entries: FunctionSeq, start: Node) -> Node:
@@ -85,25 +85,25 @@ def fold_is_earliest(worlds: Transactions) -> Iterator[ProofObligation]:
 def posed(
     name: str, known: Sequence[Formula], goals: Sequence[Formula]
 ) -> Iterator[ProofObligation]:
-    """An obligation for each of the goals."""
+    """Yield an obligation for each of the goals."""
     for number_, goal in enumerate(goals, 1):
         yield obligation(f"{name}/{number_}", known, goal)
 
 
 def passes_nothing_open(s: TransactionsState, stable: int) -> bool:
-    """An offset is behind no transaction that is open."""
+    """Whether an offset is after the beginning of no open transaction."""
     return all(
         stable <= entry(s, p).current_txn_first_offset for p in s.producer_ids if is_open(s, p)
     ) and (s.leader.other_first_offset == NONE or stable <= s.leader.other_first_offset)
 
 
 def stable_is_decided(s: TransactionsState, stable: int) -> bool:
-    """What stands below an offset has its marker."""
+    """Whether every record below an offset has its marker."""
     return all(s.ended(i) != NONE for i, at in enumerate(s.log) if is_data(at) and stable > i)
 
 
 def stable_offsets(worlds: Worlds) -> Iterator[ProofObligation]:
-    """The last stable offset passes no open transaction, and never goes back."""
+    """Prove that the last stable offset passes no open transaction and never goes back."""
     assert isinstance(worlds, Transactions)
     lifter, rule = worlds.lifter, worlds.model.leader.last_stable_offset
     exact = [
@@ -123,7 +123,7 @@ def stable_offsets(worlds: Worlds) -> Iterator[ProofObligation]:
 
 
 def below_is_decided(worlds: Transactions) -> ProofObligation:
-    """What stands below the last stable offset has its marker."""
+    """Prove that every record below the last stable offset has its marker."""
     s, lifter, evaluator = worlds.before, worlds.lifter, worlds.evaluator()
     stable = evaluator.call(worlds.model.leader.last_stable_offset, [worlds.k, s.leader])
     exact = [lifter.formula(f, s) for f in (first_offset_is_exact, ended_is_exact)]
@@ -135,12 +135,13 @@ def below_is_decided(worlds: Transactions) -> ProofObligation:
 
 
 def kip_1228(k: Configuration) -> bool:
-    """V2 is spoken, and a marker must be newer than what it closes: 4.2 and later."""
+    """Whether V2 is used and a marker must be newer than the transaction it closes: 4.2 and
+    later."""
     return k.variant.marker_epoch >= MarkerEpoch.NEWER and speaks_v2(k)
 
 
 def closes_older_only(s: TransactionsState, after: TransactionsState, marker: Marker) -> bool:
-    """No batch of a transaction that a marker closes has the marker's epoch, or a later one."""
+    """Whether each batch of a transaction that a marker closes has an epoch before the marker's."""
     return all(
         at.producer_epoch < marker.producer_epoch
         for at in s.log
@@ -152,8 +153,8 @@ def closes_older_only(s: TransactionsState, after: TransactionsState, marker: Ma
 
 
 def late_markers(worlds: Worlds) -> Iterator[ProofObligation]:
-    """KIP-1228: no marker, however late, closes a transaction with a batch of its own epoch, or of
-    a later one."""
+    """Prove KIP-1228: no marker, however late, closes a transaction with a batch of the marker's
+    epoch or a later one."""
     assert isinstance(worlds, Transactions)
     step = next(step for step in worlds.steps() if step.rule == "any_marker_arrives")
     marker = worlds.unknowns.record(worlds.model.messages.Marker, "marker")

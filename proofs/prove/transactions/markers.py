@@ -1,11 +1,11 @@
-"""Why no partition refuses the marker of the coordinator that leads, so that what is prepared
+"""No partition refuses the marker of the coordinator that leads, so every prepared transaction
 completes.
 
-Theory of operation. A leader refuses a marker whose epoch, or whose coordinator's, is behind what
-it knows; where KIP-1228 counts, also one that is not ahead of what it would close. So what it knows
-has to be past: each epoch in it was once the coordinator's. The partition here is any, and what is
-so of its leader is so of each; so the leaders of the others, which answer too, are assumed to be
-like it.
+Theory of operation. A leader refuses a marker whose producer epoch or coordinator epoch is older
+than one it knows. With KIP-1228 it also refuses a marker that is not newer than the transaction it
+would close. The clauses therefore say that the epochs known to a leader are past: each was once the
+coordinator's. The partition here is arbitrary, so what holds of its leader holds of every leader.
+The leaders of other partitions, which answer too, are therefore assumed to be like it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ PAST = (*GIVEN, "terms_are_past", "markers_are_past", "written_is_past")
 ROTATED = (*GIVEN, "retries_are_taken", "nobody_rests_at_the_last", "told_is_before_its_marker")
 CLOSED = (*PAST, *ROTATED, "epochs_are_compared", "open_is_before_its_marker")
 
-# What is assumed
+# Assumptions
 
 
 def retries_are_taken(k: Configuration) -> bool:
-    """A marker need not be newer than what it closes; or the coordinator's own aborts take the next
-    epoch too, and everyone takes the next producer id where epochs end, and it is logged."""
+    """A marker need not be newer than the transaction it closes; or the coordinator's own aborts
+    also take the next epoch, and where epochs end every client takes the next producer id, which is
+    logged."""
     return (
         not speaks_v2(k)
         or k.variant.marker_epoch == MarkerEpoch.NOT_OLDER
@@ -47,12 +48,12 @@ def retries_are_taken(k: Configuration) -> bool:
 
 
 def epochs_are_compared(k: Configuration) -> bool:
-    """Where V2 is spoken, what is open in another epoch is not open for a batch."""
+    """With V2, a transaction that is open in another epoch does not count as open for a batch."""
     return not speaks_v2(k) or k.variant.ongoing == Ongoing.OF_EPOCH
 
 
 def must_be_newer(k: Configuration) -> bool:
-    """A marker must be newer than what it closes."""
+    """Whether a marker must be newer than the transaction it closes."""
     return k.variant.marker_epoch != MarkerEpoch.NOT_OLDER and speaks_v2(k)
 
 
@@ -106,8 +107,8 @@ def told_is_before_its_marker(k: Configuration, s: TransactionsState) -> bool:
 
 
 def is_before_marker(s: TransactionsState, image: Image, p: int, e: int) -> bool:
-    """A pair, if it was told, is before the epoch that is prepared, and so is what is known, unless
-    it is open."""
+    """Whether a pair that was told, and the known pair unless its transaction is open, are before
+    the epoch of a prepared image."""
     return ((p, e) not in s.given or p != image.producer_id or e < image.producer_epoch) and (
         is_ongoing(s.known)
         or s.known.producer_id != image.producer_id
@@ -116,7 +117,7 @@ def is_before_marker(s: TransactionsState, image: Image, p: int, e: int) -> bool
 
 
 def is_before_fence(s: TransactionsState, p: int, e: int) -> bool:
-    """An epoch is before that of a failed fence, if there is one."""
+    """Whether an epoch is before that of a failed fence, if there is one."""
     return (
         not (s.coordinator.unlogged_fence and p == s.known.producer_id)
         or e < s.known.producer_epoch
@@ -124,7 +125,7 @@ def is_before_fence(s: TransactionsState, p: int, e: int) -> bool:
 
 
 def appends_transaction(s: TransactionsState) -> bool:
-    """An open transaction is on its way to the log."""
+    """Whether an open transaction is on its way to the log."""
     return s.coordinator.is_appending and is_ongoing(s.appended)
 
 
@@ -150,4 +151,4 @@ def markers_are_taken(s: TransactionsState) -> bool:
 
 
 OF_LEADERS = (terms_are_past, written_is_past, open_is_before_its_marker)
-"""What is so of each leader."""
+"""The clauses that are assumed of each leader."""

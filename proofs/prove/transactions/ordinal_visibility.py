@@ -1,4 +1,4 @@
-"""Whose marker ends what with V1, whose pairs do not tell transactions apart: they are counted."""
+"""Visibility with V1: transactions are counted, because their pairs do not tell them apart."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def log_comes_next(s: TransactionsState) -> bool:
 
 
 def comes_next(s: TransactionsState, image: Image) -> bool:
-    """An image is prepared only if what is known is open, and complete if that is prepared so."""
+    """Whether an image is prepared only if what is known is open, and complete only if what is
+    known is prepared with the same outcome."""
     now = s.known.state
     then = image.state
     return (

@@ -1,14 +1,14 @@
 """Transaction ordinals: with V1 an instance reuses one (producer id, epoch) for many transactions,
-so transactions are counted. What an instance is answered was decided of its own transaction, and is
-what readers see.
+so transactions are counted. The outcome that an instance is answered is the decision of its own
+transaction, and is what readers see.
 
 Theory of operation. Coordinators count transactions as they complete (`turn`). `its_turn` is the
-turn in which a transaction of the instance was open: the one in which it has heard that a partition
-is in it. Nothing of the instance is late: a request of it arrives while it waits for the answer, or
-never (`requests_on_time`, `batches_on_time`); nor is a marker (`markers_on_time`). Others may do
-anything at any time, but that nobody uses a pair that only somebody else was told. Where a
-transaction must be ended, `works_at` is a partition that is in it, or is to be, and `asked_at` one
-that was asked for.
+turn in which a transaction of the instance was open, that is, in which the instance was answered
+that a partition is in it. No message of the instance is late: its request arrives while the
+instance waits for the answer, or never (`requests_on_time`, `batches_on_time`). No marker is late
+either (`markers_on_time`). Other clients may send anything at any time, except with a pair that
+only somebody else was told. If a transaction must be ended, `works_at` is a partition that is in
+it or is to be added, and `asked_at` is a partition whose addition was asked for.
 """
 
 from __future__ import annotations
@@ -73,35 +73,37 @@ SHOWS = ("given_is_not_ahead", "pairs_have_one_owner", "transactions_have_turns"
 HEARD = (*AWAITED, *PAIRS, *WORK, *MY_TURN)
 ENDED = (*HEARD, "ends_are_asked")
 
-# What the coordinator knows
+# Knowledge of the coordinator
 
 
 def open_pair(s: TransactionsState) -> Pair:
-    """The pair of what is known, with the epoch of the transaction that is open: a fence whose
-    append has not succeeded is one ahead of it in memory."""
+    """The known pair, with the epoch of the open transaction. If the append of a fence has not
+    succeeded, the epoch in memory is one ahead of it."""
     epoch = s.known.producer_epoch
     return (s.known.producer_id, epoch - 1 if s.coordinator.unlogged_fence else epoch)
 
 
 def is_own(s: InstanceState, of: Pair) -> bool:
-    """A pair is what the instance holds."""
+    """Whether a pair is the one that the instance holds."""
     return of == own_pair(s) and own_pair(s)[0] != NONE
 
 
 def works_now(s: InstanceState) -> bool:
-    """The instance's transaction is known to it to be open at the coordinator."""
+    """Whether the instance knows that its transaction is open at the coordinator."""
     return s.client.is_started and has_begun(s)
 
 
 def ends_as_asked(s: InstanceState, image: Image, t: int) -> bool:
-    """If an image is an end that is prepared, the instance has asked for that of a transaction."""
+    """Whether the instance has asked for the end of a transaction, if an image prepares this
+    end."""
     return (image.state != Txn.PREPARE_COMMIT or (t, 1) in s.sent_end) and (
         image.state != Txn.PREPARE_ABORT or (t, 0) in s.sent_end
     )
 
 
 def ended_as_asked(s: InstanceState, image: Image, t: int) -> bool:
-    """If an image is an end that is complete, the instance has asked for that of a transaction."""
+    """Whether the instance has asked for the end of a transaction, if an image completes this
+    end."""
     return (image.state != Txn.COMPLETE_COMMIT or (t, 1) in s.sent_end) and (
         image.state != Txn.COMPLETE_ABORT or (t, 0) in s.sent_end
     )
@@ -144,7 +146,8 @@ def pairs_are_told_again(k: Configuration, s: InstanceState) -> bool:
 
 
 def is_told_again(k: Configuration, s: InstanceState, image: Image) -> bool:
-    """Only one, the instance or another, has shown the pair before, and may have this one."""
+    """Whether the image's previous pair and this pair belong to the same owner: the instance, or
+    the others."""
     now = pair(image)
     return (
         (not has_shown(k, s.others_hold, image) or now not in s.holds_pair)
@@ -154,8 +157,8 @@ def is_told_again(k: Configuration, s: InstanceState, image: Image) -> bool:
 
 
 def is_first(k: Configuration, s: InstanceState, image: Image, is_fence: bool) -> bool:
-    """A producer id that follows another is at its first epoch, or at that of a fence, which nobody
-    was told."""
+    """Whether a producer id that follows another is at its first epoch, or at the epoch of a fence,
+    which nobody was told."""
     now = pair(image)
     return image.previous_producer_id in (NONE, image.producer_id) or (
         k.bounds.epochs_end
@@ -171,7 +174,7 @@ def is_first(k: Configuration, s: InstanceState, image: Image, is_fence: bool) -
 
 
 def has_shown(k: Configuration, told: AbstractSet[Pair], image: Image) -> bool:
-    """The pair before that of an image is one of these: whoever has it may ask again."""
+    """Whether the previous pair of an image is among `told`: its holder may ask again."""
     last = image.last_producer_epoch
     return (image.producer_id, last) in told or (
         (image.previous_producer_id, last) in told
@@ -206,7 +209,7 @@ def pairs_come_next(s: TransactionsState) -> bool:
 
 
 def comes_next(s: TransactionsState, image: Image) -> bool:
-    """An image has a pair that follows what is known."""
+    """Whether an image has a pair that follows what is known."""
     same = pair(image) == open_pair(s)
     fences = pair(image) == (open_pair(s)[0], open_pair(s)[1] + 1)
     turns = pair(image) == (s.known.next_producer_id, 0)
@@ -239,7 +242,7 @@ def transactions_have_turns(s: InstanceState) -> bool:
     )
 
 
-# What the instance does
+# Acts of the instance
 
 
 @invariant(needs=HEARD)
@@ -296,7 +299,7 @@ def waits_for_its_own(k: Configuration, s: InstanceState) -> bool:
 
 
 def waits_to_begin(k: Configuration, s: InstanceState) -> bool:
-    """What is on its way gives the instance a pair."""
+    """Whether the append under way gives the instance a pair."""
     answer = s.coordinator.answer
     return (
         s.client.state == State.INITIALIZING
@@ -308,7 +311,8 @@ def waits_to_begin(k: Configuration, s: InstanceState) -> bool:
 
 
 def waits_to_add(k: Configuration, s: InstanceState) -> bool:
-    """What is on its way is the transaction to which the instance adds partitions, or added."""
+    """Whether the append under way is the transaction to which the instance adds, or added,
+    partitions."""
     acts = s.client.state in (State.IN_TRANSACTION, State.COMMITTING, State.ABORTING)
     return (
         (works_now(s) or s.client.state == State.FATAL_ERROR or (acts and some_is_asked(k, s)))
@@ -322,7 +326,7 @@ def waits_to_add(k: Configuration, s: InstanceState) -> bool:
 
 
 def waits_to_end(s: InstanceState) -> bool:
-    """What is on its way is the end that the instance has asked for."""
+    """Whether the append under way is the end that the instance has asked for."""
     commits = s.client.state == State.COMMITTING
     return (
         works_now(s)
@@ -363,7 +367,8 @@ def its_turn_is_now(s: InstanceState) -> bool:
 
 
 def is_in_turn(s: InstanceState, turn: int) -> bool:
-    """What is known is open in a turn, or was, and ends as the instance has asked for."""
+    """Whether what is known is open in this turn, or was, and ends as the instance has asked
+    for."""
     return (
         (in_transaction(s.known) or is_complete(s.known))
         and (not in_transaction(s.known) or turn == s.turn)
@@ -388,7 +393,7 @@ def turns_have_pairs(s: InstanceState) -> bool:
 
 
 def has_turn(s: InstanceState, t: int) -> bool:
-    """A transaction is the one that the coordinator knows."""
+    """Whether a transaction is the one that the coordinator knows."""
     is_over = present(s) > t or is_idle(s)
     return (
         in_transaction(s.known)

@@ -1,4 +1,4 @@
-"""Whose a pair is: of one instance, and of one of its transactions, where V2 is spoken."""
+"""The owners of pairs: with V2 a pair belongs to one instance, and to one of its transactions."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ from proofs.prove.transactions.symbolic_state import (
 
 
 def ends(image: Image) -> bool:
-    """A transaction is being ended, or is over."""
+    """Whether a transaction is being ended, or is over."""
     return is_prepared(image) or is_complete(image)
 
 
 def ended_pair(k: Configuration, image: Image) -> Pair:
-    """The pair of the transaction that an image ends: its last epoch, if a new id has begun."""
+    """The pair of the transaction that an image ends; after a change of the producer id, the last
+    pair of the previous id."""
     return (
         image.previous_producer_id if image.producer_epoch == 0 else image.producer_id,
         k.bounds.max_epoch - 1 if image.producer_epoch == 0 else image.producer_epoch - 1,
@@ -80,22 +81,22 @@ def next_id_is_nobodys(k: Configuration, s: TransactionsState) -> bool:
 
 
 def has_id(image: Image, p: int) -> bool:
-    """A producer id is an image's, or the one that it names to come."""
+    """Whether a producer id is an image's, or the image's next one."""
     return p in (image.producer_id, image.next_producer_id)
 
 
 def any_has_id(s: TransactionsState, p: int) -> bool:
-    """A producer id is that of any image, or the one that it names to come."""
+    """Whether a producer id is that of any image, or its next one."""
     return not all(not has_id(image, p) for image in s.images)
 
 
 def is_complete_too(s: TransactionsState, image: Image) -> bool:
-    """An image has the pair of what is known, and both are complete."""
+    """Whether an image has the pair of what is known, and both are complete."""
     return pair(image) == pair(s.known) and is_complete(image) and is_complete(s.known)
 
 
 def turns_soundly(k: Configuration, image: Image) -> bool:
-    """A producer id follows another only behind its last epoch."""
+    """Whether a producer id follows another only after the last epoch of that one."""
     turned = is_complete(image) and image.producer_epoch <= 0
     last = k.bounds.epochs_end and image.producer_epoch == k.bounds.max_epoch
     return (
@@ -146,7 +147,7 @@ def heirs_are_the_same(k: Configuration, s: InstanceState) -> bool:
 
 
 def have_same_owner(k: Configuration, s: InstanceState, image: Image) -> bool:
-    """The pair that is ended and what its end makes known are not told to two."""
+    """Whether the pair that is ended, and the pairs that its end makes known, have one owner."""
     before = ended_pair(k, image)
     now = pair(image)
     coming = (image.next_producer_id, 0)
@@ -157,7 +158,8 @@ def have_same_owner(k: Configuration, s: InstanceState, image: Image) -> bool:
 
 
 def is_told_again(s: InstanceState, image: Image) -> bool:
-    """If others have shown the pair before, the instance was not told the present one."""
+    """Whether the instance was not told the present pair, if others have shown the pair before
+    it."""
     last = image.last_producer_epoch
     return not (
         (image.producer_id, last) in s.others_hold

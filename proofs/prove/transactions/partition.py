@@ -1,4 +1,5 @@
-"""What holds of the log of one partition: epochs, open transactions, and what ends what."""
+"""Clauses about the log of one partition: its epochs, open transactions, and the markers that end
+them."""
 
 from __future__ import annotations
 
@@ -14,42 +15,42 @@ EXACT = (*MARKED, "first_offset_is_exact")
 
 
 def is_marker(stored: Stored) -> bool:
-    """It ends a transaction of ours."""
+    """Whether the entry is a marker of our transactional id."""
     return stored.kind == Kind.COMMIT or stored.kind == Kind.ABORT
 
 
 def is_data(stored: Stored) -> bool:
-    """A record of a transaction of ours."""
+    """Whether the entry is a record of our transactional id."""
     return stored.kind == Kind.DATA
 
 
 def is_ours(stored: Stored) -> bool:
-    """A record or a marker of a producer id of ours."""
+    """Whether the entry is a record or a marker of our transactional id."""
     return is_data(stored) or is_marker(stored)
 
 
 def in_log(s: TransactionsState, i: int) -> bool:
-    """There is such an offset."""
+    """Whether the log has this offset."""
     return 0 <= i < len(s.log)
 
 
 def has_data(s: TransactionsState, i: int) -> bool:
-    """A record of ours stands at an offset."""
+    """Whether a record of our transactional id is at this offset."""
     return in_log(s, i) and is_data(s.log[i])
 
 
 def entry(s: TransactionsState, p: int) -> ProducerStateEntry:
-    """What the leader knows of a producer id."""
+    """The leader's state entry of a producer id."""
     return s.leader.producers[p]
 
 
 def is_open(s: TransactionsState, p: int) -> bool:
-    """The producer id has a transaction open here."""
+    """Whether the producer id has a transaction open here."""
     return entry(s, p).current_txn_first_offset != NONE
 
 
 def is_open_at(s: TransactionsState, i: int) -> bool:
-    """What stands at an offset is of a transaction that is open here."""
+    """Whether the entry at an offset belongs to a transaction that is open here."""
     p = s.log[i].producer_id
     return is_open(s, p) and entry(s, p).current_txn_first_offset <= i
 
@@ -91,7 +92,7 @@ def last_marker_is_last(s: TransactionsState) -> bool:
 
 
 def is_marker_of(stored: Stored, p: int) -> bool:
-    """A marker of a producer id."""
+    """Whether the entry is a marker of a producer id."""
     return is_marker(stored) and stored.producer_id == p
 
 
@@ -110,12 +111,12 @@ def first_offset_is_exact(s: TransactionsState) -> bool:
 
 
 def is_unmarked(s: TransactionsState, p: int, i: int) -> bool:
-    """A record of a producer id stands at an offset, behind its last marker."""
+    """Whether a record of a producer id is at an offset after the producer id's last marker."""
     return has_data(s, i) and s.log[i].producer_id == p and s.last_marker(p) < i
 
 
 def is_open_before(s: TransactionsState, p: int, i: int) -> bool:
-    """What is open of a producer id begins at an offset, or before."""
+    """Whether the open transaction of a producer id begins at an offset or before it."""
     return entry(s, p).current_txn_first_offset <= i
 
 
@@ -137,7 +138,7 @@ def ended_is_exact(s: TransactionsState) -> bool:
 
 
 def is_ended_behind(s: TransactionsState, i: int) -> bool:
-    """What ended a record is a marker of its producer id behind it."""
+    """Whether the marker that ended a record is one of its producer id, after the record."""
     at = s.ended(i)
     return at > i and in_log(s, at) and is_marker_of(s.log[at], s.log[i].producer_id)
 

@@ -1,5 +1,5 @@
-"""That no record is stored twice, and what an answer without error is worth, V1 or V2: a batch
-keeps the pair and the sequence that it has from its first sending on."""
+"""No record is stored twice, and a record that was answered without error is stored, with V1 or V2:
+a batch keeps the pair and the sequence with which it is sent first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KNOWN_BATCH = ("own_sequences_are_counted", "known_batch_is_there")
 
 
 def here_is_one(k: Configuration, s: InstanceState) -> bool:
-    """The partition here is one that there is."""
+    """The partition here exists."""
     return 0 <= s.here < k.bounds.partitions
 
 
@@ -48,7 +48,8 @@ def client_has_batches(k: Configuration, s: InstanceState) -> bool:
 
 
 def is_orderly(s: InstanceState, place: int) -> bool:
-    """The instance has a batch for a partition only where that is in the transaction."""
+    """Whether the instance has a batch for a partition only while the partition is in the
+    transaction."""
     at = there(s, place)
     waits = at.write != Write.NONE
     return (
@@ -76,12 +77,13 @@ def batches_keep_their_names(k: Configuration, s: InstanceState) -> bool:
 
 
 def is_present(s: InstanceState, t: int) -> bool:
-    """The instance is in this transaction."""
+    """Whether the instance is in this transaction."""
     return t == present(s) and has_begun(s)
 
 
 def is_named(k: Configuration, s: InstanceState, number: int) -> bool:
-    """A batch of the present transaction was sent, with the sequence before the next one."""
+    """Whether a batch of the present transaction was sent, with the sequence before the next
+    one."""
     sequence = 0 if is_of_group(k, s) else here(s).next_sequence - 1
     return (
         (present(s), number) in s.sent_batch
@@ -121,7 +123,7 @@ def own_sequences_are_counted(k: Configuration, s: InstanceState) -> bool:
 
 
 def waits_for_answer(s: InstanceState) -> bool:
-    """A batch was sent here, and not answered."""
+    """Whether a batch was sent here and not answered."""
     return has_begun(s) and here(s).write == Write.SENT
 
 
@@ -132,7 +134,7 @@ def next_sent(s: InstanceState) -> int:
 
 
 def is_remembered(k: Configuration, s: InstanceState) -> bool:
-    """The leader remembers a batch of the sequence that the instance sends now."""
+    """Whether the leader remembers a batch of the sequence that the instance sends now."""
     return here(s).write != Write.NONE and not is_of_group(k, s) and remembers(s, next_sent(s))
 
 

@@ -1,7 +1,8 @@
-"""The states of transactions in small scopes: each world with a past, a partition, an instance.
+"""The states of transactions in small scopes: each world with its past, a partition and an
+instance.
 
-Here the ghosts are what they are said to be: read off the worlds on the way by which a world was
-first found, and off its logs.
+The ghosts have concrete values here, read from the logs and from the worlds on the path by which a
+world was first found.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ from proofs.trace.events import actor_rules_of
 
 NOBODY = (NONE, NONE)
 NOWHERE = Stored(Kind.OTHER, NONE, NONE, NONE, NONE, NONE, NONE)
-"""What stands outside of a log."""
+"""The value outside the bounds of a log."""
 
-# What worlds on the way have left
+# Ghosts left by the worlds on the path
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a run has left: see `proofs.prove.transactions.symbolic_state`."""
+    """The ghosts of a run that belong to coordinator and partitions; see
+    `proofs.prove.transactions.symbolic_state`."""
 
     given: frozenset[Pair] = frozenset()
     sent: frozenset[tuple[int, int, int, int]] = frozenset()
@@ -58,52 +60,54 @@ class Past:
 
 
 def prepared(known: Any) -> int | None:
-    """The outcome that an image prepares: 1 is commit."""
+    """Return the outcome that an image prepares: 1 is to commit. None if the image is not
+    prepared."""
     return {2: 1, 3: 0}.get(int(known.metadata.state))
 
 
 @cache
 def events_taking(rule: str) -> frozenset[str]:
-    """The events in which an actor takes a rule, but for those that assumptions leave out."""
+    """Return the events in which an actor applies a rule, without those that assumptions leave
+    out."""
     model = load_model("transactions")
     events = set(model.rules) - events_left_out(model, ASSUMPTIONS)
     return frozenset(event for event in events if rule in actor_rules_of(model, event))
 
 
 def sends_marker(event: str) -> bool:
-    """Whether a marker sets out."""
+    """Whether the event sends a marker."""
     return event in events_taking("marker_for")
 
 
 def initializes(event: str) -> bool:
-    """Whether InitProducerId comes to the coordinator."""
+    """Whether InitProducerId arrives at the coordinator in the event."""
     return event in events_taking("on_init_producer_id")
 
 
 def changes_transaction(event: str) -> bool:
-    """Whether a client's AddPartitionsToTxn, AddOffsetsToTxn or EndTxn comes to the coordinator,
-    and not what a leader asks of it."""
+    """Whether a client's AddPartitionsToTxn, AddOffsetsToTxn or EndTxn arrives at the coordinator
+    in the event, not a leader's request for verification."""
     changing = events_taking("on_add_partitions") | events_taking("on_end_txn")
     return event in changing - events_taking("on_verify")
 
 
 def sends_end(event: str) -> bool:
-    """Whether an EndTxn sets out."""
+    """Whether the event sends an EndTxn."""
     return event in events_taking("end_transaction")
 
 
 def sends_records(event: str) -> bool:
-    """Whether a batch of records sets out: it has a sequence."""
+    """Whether the event sends a batch of records, which has a sequence."""
     return event in events_taking("produce")
 
 
 def sends_batch(event: str) -> bool:
-    """Whether a batch sets out: of records, or of offsets, which have no sequence."""
+    """Whether the event sends a batch: of records, or of offsets, which have no sequence."""
     return sends_records(event) or event in events_taking("commit_offsets")
 
 
 def with_marker(past: Past, rule: str, before: Any) -> Past:
-    """The coordinator has sent a marker of what it knows."""
+    """Record a marker of what the coordinator knows, if one is sent."""
     outcome = prepared(before.coordinator.known)
     if not sends_marker(rule) or outcome is None:
         return past
@@ -112,14 +116,14 @@ def with_marker(past: Past, rule: str, before: Any) -> Past:
 
 
 def shown(choice: Mapping[str, int], before: Any) -> Pair:
-    """The pair that a request shows, of who sends it or late."""
+    """Return the pair of a request: its sender's, or that of a late request."""
     sender = before.late[choice["late"]] if "late" in choice else before.clients[choice["instance"]]
     return pair(sender)
 
 
 def with_request(past: Past, rule: str, choice: Mapping[str, int], before: Any, after: Any) -> Past:
-    """Whether who waits for the append that is on its way may be told again what was told before;
-    and whether an older pair than the reign has changed what is known, or is to be."""
+    """Record whether the client that waits for the append under way may be told an old pair again,
+    and whether a pair older than the reign has changed what is known or on its way."""
     now, then = before.coordinator, after.coordinator
     same = (then.known, then.log, then.is_appending) == (now.known, now.log, now.is_appending)
     if changes_transaction(rule) and not same:
@@ -135,7 +139,7 @@ def with_request(past: Past, rule: str, choice: Mapping[str, int], before: Any, 
 
 
 def with_decision(past: Past, known: Any) -> Past:
-    """What is known to be prepared is decided."""
+    """Record the decision if a prepared image is known."""
     outcome = prepared(known)
     if outcome is None:
         return past
@@ -149,7 +153,8 @@ def with_decision(past: Past, known: Any) -> Past:
 
 
 def with_reign(past: Past, before: Any, after: Any) -> Past:
-    """A client has heard of a producer id: by InitProducerId if it was waiting for one."""
+    """Record that a client has received a producer id, by InitProducerId if it was waiting for
+    one."""
     for old, new in zip(before.clients.values(), after.clients.values(), strict=True):
         told = (new.producer_id, new.producer_epoch)
         if told == (old.producer_id, old.producer_epoch):
@@ -167,7 +172,8 @@ def with_reign(past: Past, before: Any, after: Any) -> Past:
 
 
 def with_turn(past: Past, before: Any, after: Any) -> Past:
-    """Records are of the present transaction; once it is complete the next one's turn comes."""
+    """Assign new records to the present transaction, and begin the next turn once it is
+    complete."""
     new = {
         (partition, offset): past.turn
         for partition, leader in after.leaders.items()
@@ -189,18 +195,18 @@ def with_turn(past: Past, before: Any, after: Any) -> Past:
 
 
 def is_complete(known: Any) -> bool:
-    """CompleteCommit or CompleteAbort."""
+    """Whether an image is CompleteCommit or CompleteAbort."""
     return int(known.metadata.state) in (4, 5)
 
 
 def known(world: Any) -> Pair:
-    """The present pair."""
+    """Return the present pair."""
     metadata = world.coordinator.known.metadata
     return metadata.producer_id, metadata.producer_epoch
 
 
 def pasts(found: SourceGraph) -> list[Past]:
-    """For each world what the way left by which it was first found."""
+    """Return for each world its past along the path by which it was first found."""
     known: dict[int, Past] = {0: Past()}
     for before, instance, after in found.edges:
         if after not in known:
@@ -218,7 +224,7 @@ Key = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What the instances have left: see `proofs.prove.transactions.symbolic_state`."""
+    """The ghosts of the instances; see `proofs.prove.transactions.symbolic_state`."""
 
     held: Mapping[int, frozenset[Pair]] = field(default_factory=dict)
     pairs: Mapping[Pair, Pair] = field(default_factory=dict)
@@ -230,7 +236,7 @@ class Own:
     def after(
         self, rule: str, choice: Mapping[str, int], before: Any, after: Any, turn: int
     ) -> Own:
-        """What they have left after a step, which leads into a turn."""
+        """Return the ghosts after a step that leads into this turn."""
         own = self
         for me, client in after.clients.items():
             pair = (client.producer_id, client.producer_epoch)
@@ -253,9 +259,9 @@ class Own:
         return own
 
     def with_batch(self, place: Pair, sender: Any, after: Any, counts: bool) -> Own:
-        """A batch was sent, first or again, and perhaps answered: without error, if it is settled,
-        its sequence is not given back, and nothing is wrong. It `counts` if it has a
-        sequence."""
+        """Record that a batch was sent, first or again, and whether it was answered without error:
+        then it is settled, its sequence is not given back, and the state is unchanged. `counts`
+        says that the batch has a sequence."""
         at, then = sender.partitions[place[1]], after.partitions[place[1]]
         counted = at.next_sequence + int(at.write.name == "QUEUED" and counts)
         key = (*place, sender.begun - 1, at.written - 1)
@@ -266,7 +272,7 @@ class Own:
 
 
 def owns(found: SourceGraph, pasts: Sequence[Past]) -> list[Own]:
-    """For each world what the way left by which it was first found."""
+    """Return for each world the instances' ghosts along the path by which it was first found."""
     known: dict[int, Own] = {0: Own()}
     for before, instance, after in found.edges:
         if after not in known:
@@ -280,7 +286,7 @@ def owns(found: SourceGraph, pasts: Sequence[Past]) -> list[Own]:
 
 
 class TransactionsScopeState(InstanceState):
-    """One world, one partition and one instance, with what the way to the world has left."""
+    """One world, one partition and one instance, with the ghosts of the path to the world."""
 
     def __init__(self, k: Any, world: Any, past: Past, own: Own, here: int, me: int) -> None:
         self.k, self.world, self.past, self.own = k, world, past, own
@@ -312,31 +318,32 @@ class TransactionsScopeState(InstanceState):
 
     @cached_property
     def known(self) -> Image:
-        """What the coordinator knows."""
+        """The image that the coordinator knows."""
         return Image.of(self.coordinator.known)
 
     @cached_property
     def images(self) -> Sequence[Image]:
-        """What is known, in the log, or on its way there."""
+        """The images that are known, in the log, or on their way there."""
         return (self.known, *self.to_be_known)
 
-    # What is remembered of the coordinator and the partition
+    # Ghosts of the coordinator and the partition
 
     def decision(self, p: int, e: int) -> int:
-        """What a pair was decided."""
+        """Return the decision of a pair."""
         return self.past.decision.get((p, e), NONE)
 
     def outcome_of(self, turn: int) -> int:
-        """What was prepared of a transaction."""
+        """Return the prepared outcome of a transaction."""
         return self.past.outcomes.get(turn, NONE)
 
     def turn_of(self, offset: int) -> int:
-        """Which transaction a record is of."""
+        """Return the turn of a record."""
         return self.past.turns.get((self.here, offset), NONE)
 
     def wanted(self, turn: int) -> int:
-        """The application has asked to commit: by a record of that transaction; of one without
-        records, what was prepared says it."""
+        """Return 1 if the application has asked to commit a transaction. A record of the
+        transaction identifies it; for a transaction without records, the prepared outcome is
+        taken."""
         for (partition, offset), mine in self.past.turns.items():
             stored = self.world.leaders[partition].log[offset]
             if mine == turn and stored.kind == Kind.DATA:
@@ -345,47 +352,47 @@ class TransactionsScopeState(InstanceState):
         return int(self.past.outcomes.get(turn) == 1)
 
     def ended(self, offset: int) -> int:
-        """Where the first marker is behind an offset, of the producer id that stands there."""
+        """Return the offset of the first marker after an offset, of the same producer id."""
         mine = self.log[offset].producer_id
         return next((i for i in self.markers(mine) if i > offset), NONE)
 
     def last_marker(self, p: int) -> int:
-        """Where the last marker of a producer id is."""
+        """Return the offset of a producer id's last marker."""
         return max(self.markers(p), default=NONE)
 
     def markers(self, p: int) -> Iterator[int]:
-        """Where the markers of a producer id are."""
+        """Yield the offsets of a producer id's markers."""
         ends = (Kind.COMMIT, Kind.ABORT)
         return (i for i, s in enumerate(self.log) if s.kind in ends and s.producer_id == p)
 
-    # What is remembered of the instance
+    # Ghosts of the instance
 
     def its_pair(self, t: int) -> Pair:
-        """The pair under which a transaction has sent."""
+        """Return the pair under which a transaction has sent."""
         return self.own.pairs.get((self.me, t), NOBODY)
 
     def its_turn(self, t: int) -> int:
-        """The turn in which a transaction was open."""
+        """Return the turn in which a transaction was open."""
         return self.own.turns.get((self.me, t), NONE)
 
     def batch_pair(self, t: int, number: int) -> Pair:
-        """The pair that a batch had when it was first sent."""
+        """Return the pair that a batch had when it was first sent."""
         return self.batches.get((t, number), NOBODY)[:2]
 
     def batch_sequence(self, t: int, number: int) -> int:
-        """The sequence that a batch had when it was first sent."""
+        """Return the sequence that a batch had when it was first sent."""
         return self.batches.get((t, number), (*NOBODY, NONE))[2]
 
     def copy_at(self, t: int, number: int) -> int:
-        """Where a record of the instance stands, its last copy."""
+        """Return the offset of the last copy of the instance's record."""
         return self.last("instance", "transaction", "number", of=(self.me, t, number))
 
     def placed(self, p: int, e: int, sequence: int) -> int:
-        """Where the batch of a sequence stands."""
+        """Return the offset of the batch with a sequence."""
         return self.last("producer_id", "producer_epoch", "sequence", of=(p, e, sequence))
 
     def last(self, *names: str, of: tuple[int, ...]) -> int:
-        """Where the last record stands whose fields are these."""
+        """Return the offset of the last record with these fields."""
         found = (
             offset
             for offset, stored in enumerate(self.log)
@@ -394,19 +401,19 @@ class TransactionsScopeState(InstanceState):
         return max(found, default=NONE)
 
     def first_of(self, *names: str) -> int:
-        """The first partition with one of these memberships."""
+        """Return the first partition with one of these memberships."""
         found = (at for at, p in self.client.partitions.items() if p.membership.name in names)
         return next(found, NONE)
 
 
 def union(sets: Iterable[frozenset[Pair]]) -> frozenset[Pair]:
-    """All that is in any of them."""
+    """Return the union of the sets."""
     return frozenset().union(*sets)
 
 
 def check_states(of: Composition, scope: ScopeOfProof, *, instances: int) -> ScopeCheck:
-    """Check each clause, and each axiom, in each state of a scope: a world, a partition, and one of
-    so many instances."""
+    """Check each clause and axiom in each state of a scope: a world, a partition, and one of the
+    first `instances` instances."""
     k, worlds = scope.k, scope.graph.worlds
     places = list(product(range(k.bounds.partitions), range(instances)))
     states = (
@@ -419,16 +426,16 @@ def check_states(of: Composition, scope: ScopeOfProof, *, instances: int) -> Sco
 
 @lru_cache(maxsize=1)
 def left_in(scope: ScopeOfProof) -> list[tuple[Past, Own]]:
-    """For each world of a scope what the way left by which it was first found."""
+    """Return for each world of a scope the ghosts of the path by which it was first found."""
     past = pasts(scope.graph)
     return list(zip(past, owns(scope.graph, past), strict=True))
 
 
 def check_partitions(of: Composition, scope: ScopeOfProof) -> ScopeCheck:
-    """A composition whose clauses are about a partition, and about one instance at most."""
+    """Check a composition whose clauses are about a partition, and about one instance at most."""
     return check_states(of, scope, instances=1)
 
 
 def check_instances(of: Composition, scope: ScopeOfProof) -> ScopeCheck:
-    """A composition whose clauses are about each instance."""
+    """Check a composition whose clauses are about each instance."""
     return check_states(of, scope, instances=scope.k.bounds.instances)

@@ -13,8 +13,8 @@ SIMULATED_SCOPES: Mapping[str, tuple[str, str]] = {
     "markers_are_taken": ("transactions-readers/begun=1/delays=0/unheard=0", "v1"),
     "no_false_fencing": ("transactions-tiny", "v2"),
 }
-"""Where each transition is compared with the steps of a theorem about transactions, under which
-variant: one scope for each kind of steps."""
+"""The scope and variant in which each transition is compared with the steps of a theorem about
+transactions: one scope for each kind of steps."""
 
 MORE_SIMULATED: Mapping[str, tuple[tuple[str, str], ...]] = {
     "all_or_none": (
@@ -31,4 +31,4 @@ MORE_SIMULATED: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("transactions-offsets/begun=1/timeouts=0/delays=0", "v2"),
     ),
 }
-"""What `prove --simulate` looks at beside."""
+"""The additional scopes that `prove --simulate` checks."""

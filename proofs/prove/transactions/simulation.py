@@ -1,4 +1,4 @@
-"""The steps of a theorem about transactions, compared with the transitions of a scope."""
+"""Compares the steps of a theorem about transactions with the transitions of a scope."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from proofs.prove.transactions.symbolic_state import GHOSTS
 from proofs.trace.messages import RuleCall
 
 OWN = frozenset({*GHOSTS.values, "here", "me"})
-"""The numbers that a state of a scope knows beside its world and its configuration."""
+"""The numbers that a state of a scope knows besides its world and its configuration."""
 
 
 class ScopeUnknowns:
-    """A state of a scope, as the unknowns and functions of the proofs."""
+    """A state of a scope, read through the unknowns and functions of the proofs."""
 
     def __init__(self, state: TransactionsScopeState) -> None:
         self.state = state
 
     def value_of(self, name: str, arguments: tuple[int, ...]) -> int:
-        """The value of an unknown, or of a function of numbers; 0 where a ghost says nothing.
-        Raises KeyError."""
+        """Return the value of an unknown, or of a function of numbers; 0 where a ghost has no
+        value. Raises KeyError."""
         of_world = name.startswith(("w.", "len(w.", PREFIX))
         if not (of_world or arguments or self.knows(name.partition("[")[0])):
             raise KeyError(name)
@@ -42,7 +42,7 @@ class ScopeUnknowns:
             return 0
 
     def knows(self, name: str) -> bool:
-        """Whether a number is of the configuration, or a ghost."""
+        """Whether a number belongs to the configuration, or is a ghost."""
         k = self.state.k
         return name in OWN or hasattr(k.variant, name) or hasattr(k.bounds, name)
 
@@ -63,7 +63,7 @@ class TransitionSimulation:
         }
 
     def run(self, scope: ScopeOfProof) -> SimulationResult:
-        """Compare each transition, from each partition and each instance that is watched."""
+        """Compare each transition, for each watched partition and instance."""
         bounds, result = self.k.bounds, SimulationResult()
         leaders = bounds.partitions if self.watches["leader"] else 1
         clients = bounds.instances if self.watches["client"] else 1
@@ -77,7 +77,7 @@ class TransitionSimulation:
         return result
 
     def actors(self, world: Any, *, here: int, me: int) -> dict[str, Any]:
-        """The actors that the theorem's clauses read."""
+        """Return the actors that the theorem's clauses read."""
         actors = {
             "client": world.clients[me],
             "coordinator": world.coordinator,
@@ -95,7 +95,7 @@ class TransitionSimulation:
         here: int,
         me: int,
     ) -> ScopeUnknowns:
-        """The state in which the watched actors are as they are by now."""
+        """Return the state with the watched actors as they are at this point."""
         there = replace(
             world,
             clients=world.clients.put(me, now.get("client", world.clients[me])),

@@ -1,10 +1,11 @@
 """A single instance whose requests are never delayed is never fenced.
 
-Theory of operation. Nothing of the instance is late; markers may be, and answers may be lost. What
-the coordinator knows then is what the instance expects (`in_step`): of its first pair, or of the
-next that it asks for (`is_asking`); or nothing yet of the transaction that it is in, if any
-(`is_next`); or that, perhaps on its way to the log (`is_coming`, `is_registered`); or its end, of
-which the instance has not heard (`is_ended`).
+Theory of operation. No request of the instance is late; markers may be late, and answers may be
+lost. The coordinator's knowledge is then always what the instance expects (`in_step`). It is one
+of: the instance's first pair, or the next pair that the instance asks for (`is_asking`); nothing
+yet of the instance's transaction (`is_next`); this transaction, perhaps on its way to the log
+(`is_coming`, `is_registered`); or the end of the transaction, of which the instance has not heard
+(`is_ended`).
 """
 
 from __future__ import annotations
@@ -61,22 +62,23 @@ LONE = (
     "epochs_are_compared",
 )
 
-# What the coordinator knows, as the instance expects it
+# Knowledge of the coordinator, as the instance expects it
 
 
 def in_turn(k: Configuration) -> bool:
-    """Where V2 is spoken, a coordinator that is busy says so first (KAFKA-18660); where V1 is,
-    epochs do not end: two answers that are lost at the last one would fence who asks again."""
+    """With V2, a busy coordinator answers so before it checks the producer (KAFKA-18660). With V1,
+    epochs do not end, because two lost answers at the last epoch would fence the instance that asks
+    again."""
     return k.variant.pending == Pending.BEFORE_PRODUCER if speaks_v2(k) else not k.bounds.epochs_end
 
 
 def is_finished(image: Image) -> bool:
-    """No transaction is open, and the next one can begin."""
+    """Whether no transaction is open, so that the next one can begin."""
     return image.state in (Txn.EMPTY, Txn.COMPLETE_COMMIT, Txn.COMPLETE_ABORT)
 
 
 def next_pair(image: Image) -> Pair:
-    """The producer id and epoch of the next transaction: with V2, once this one is ended."""
+    """The pair of the next transaction; with V2, after the end of this one."""
     rotates = is_prepared(image) and image.next_producer_id != NONE
     return (
         image.next_producer_id if rotates else image.producer_id,
@@ -85,17 +87,17 @@ def next_pair(image: Image) -> Pair:
 
 
 def is_exhausted(k: Configuration, epoch: int) -> bool:
-    """No client may use a later epoch, and none does."""
+    """Whether the epoch is the last that clients may use."""
     return k.bounds.epochs_end and k.bounds.exhausted_epoch == epoch
 
 
 def completes(s: InstanceState, image: Image) -> bool:
-    """What is on its way completes what is prepared."""
+    """Whether the append under way completes what is prepared."""
     return is_prepared(s.known) and is_complete(image)
 
 
 def is_ending(k: Configuration, s: InstanceState, image: Image, commit: Txn, abort: Txn) -> bool:
-    """The end that the instance asks for, in one of its states."""
+    """Whether an image is the end that the instance asks for, with one of these states."""
     return (
         (s.client.state == State.COMMITTING and image.state == commit)
         or (s.client.state == State.ABORTING and image.state == abort)
@@ -103,8 +105,8 @@ def is_ending(k: Configuration, s: InstanceState, image: Image, commit: Txn, abo
 
 
 def is_ahead(k: Configuration, s: InstanceState, image: Image) -> bool:
-    """The pair of an end: with V2 it is one epoch ahead, or behind the last the next producer
-    id's."""
+    """Whether an image has the pair of an end: with V2 one epoch ahead, or after the last epoch the
+    next producer id's."""
     last = is_exhausted(k, own_pair(s)[1])
     return (
         (
@@ -124,17 +126,17 @@ def is_ahead(k: Configuration, s: InstanceState, image: Image) -> bool:
 
 
 def is_preparing(k: Configuration, s: InstanceState, image: Image) -> bool:
-    """The end that the instance asks for is prepared."""
+    """Whether an image prepares the end that the instance asks for."""
     return is_ending(k, s, image, Txn.PREPARE_COMMIT, Txn.PREPARE_ABORT)
 
 
 def is_completing(k: Configuration, s: InstanceState, image: Image) -> bool:
-    """The end that the instance asks for is complete."""
+    """Whether an image completes the end that the instance asks for."""
     return is_ending(k, s, image, Txn.COMPLETE_COMMIT, Txn.COMPLETE_ABORT)
 
 
 def is_next(s: InstanceState) -> bool:
-    """What the instance does next is not known to the coordinator yet."""
+    """Whether the coordinator does not yet know what the instance does next."""
     return (
         (is_finished(s.known) or is_prepared(s.known))
         and next_pair(s.known) == own_pair(s)
@@ -143,7 +145,8 @@ def is_next(s: InstanceState) -> bool:
 
 
 def is_coming(k: Configuration, s: InstanceState) -> bool:
-    """What the instance does next is on its way to the log: a partition, or an abort of nothing."""
+    """Whether what the instance does next is on its way to the log: a partition, or an abort of an
+    empty transaction."""
     aborts = s.appended.state == Txn.PREPARE_ABORT and is_preparing(k, s, s.appended)
     return (
         s.coordinator.is_appending
@@ -154,26 +157,27 @@ def is_coming(k: Configuration, s: InstanceState) -> bool:
 
 
 def is_own_ongoing(s: InstanceState, image: Image) -> bool:
-    """The instance's transaction is open."""
+    """Whether the instance's transaction is open in an image."""
     return is_ongoing(image) and pair(image) == own_pair(s)
 
 
 def is_registered(k: Configuration, s: InstanceState) -> bool:
-    """The instance's transaction is open at the coordinator, or its end is on its way."""
+    """Whether the instance's transaction is open at the coordinator, or its end is on its way."""
     return is_own_ongoing(s, s.known) and all(
         is_own_ongoing(s, image) or is_preparing(k, s, image) for image in s.on_its_way
     )
 
 
 def is_ended(k: Configuration, s: InstanceState) -> bool:
-    """The end that the instance asks for is known, or complete."""
+    """Whether the end that the instance asks for is known as prepared or complete."""
     return (is_preparing(k, s, s.known) or is_completing(k, s, s.known)) and all(
         completes(s, image) and is_completing(k, s, image) for image in s.on_its_way
     )
 
 
 def is_bumped(k: Configuration, s: InstanceState, image: Image) -> bool:
-    """The next epoch that the instance has asked for, or the next producer id."""
+    """Whether an image is the next epoch, or the next producer id, that the instance has asked
+    for."""
     before = image.previous_producer_id == own_pair(s)[0]
     return (
         image.state == Txn.EMPTY
@@ -183,7 +187,8 @@ def is_bumped(k: Configuration, s: InstanceState, image: Image) -> bool:
 
 
 def is_asking(k: Configuration, s: InstanceState) -> bool:
-    """What the coordinator knows while the instance asks for its first pair, or for the next."""
+    """Whether the coordinator knows what it may while the instance asks for its first pair, or the
+    next."""
     empty = s.known.state == Txn.EMPTY and all(image.state == Txn.EMPTY for image in s.on_its_way)
     return (own_pair(s)[0] == NONE and (is_unknown(s) or empty)) or (
         own_pair(s)[0] != NONE and not speaks_v2(k) and (bumps(k, s) or has_bumped(k, s))
@@ -191,12 +196,12 @@ def is_asking(k: Configuration, s: InstanceState) -> bool:
 
 
 def is_unknown(s: InstanceState) -> bool:
-    """The coordinator does not know the id, and nothing is on its way."""
+    """Whether the coordinator does not know the id, and appends nothing."""
     return is_absent(s.known) and not s.coordinator.is_appending
 
 
 def bumps(k: Configuration, s: InstanceState) -> bool:
-    """The coordinator knows the instance's pair; the next may be on its way."""
+    """Whether the coordinator knows the instance's pair; the next pair may be on its way."""
     return (
         (is_finished(s.known) or is_prepared(s.known))
         and pair(s.known) == own_pair(s)
@@ -209,7 +214,7 @@ def bumps(k: Configuration, s: InstanceState) -> bool:
 
 
 def has_bumped(k: Configuration, s: InstanceState) -> bool:
-    """The coordinator knows the pair after the instance's."""
+    """Whether the coordinator knows the pair after the instance's."""
     return is_bumped(k, s, s.known) and all(is_bumped(k, s, image) for image in s.on_its_way)
 
 
@@ -231,7 +236,7 @@ def in_step(k: Configuration, s: InstanceState) -> bool:
 
 
 def expects(k: Configuration, s: InstanceState) -> bool:
-    """What the coordinator knows of the transaction that the instance is in."""
+    """Whether the coordinator knows the instance's transaction as the instance expects."""
     return (
         is_registered(k, s) or is_ended(k, s) or (speaks_v2(k) and (is_next(s) or is_coming(k, s)))
         if s.client.is_started
@@ -286,7 +291,8 @@ def ends_have_work(k: Configuration, s: InstanceState) -> bool:
 
 
 def is_member(k: Configuration, s: InstanceState, place: int) -> bool:
-    """A partition is in the transaction, or is added for a batch; with V2 by no request."""
+    """Whether a partition's membership is sound: it is in the transaction, or is added for a batch;
+    with V2 no request adds it."""
     at = there(s, place)
     return (
         (not speaks_v2(k) or at.membership in (Membership.OUT, Membership.IN))
@@ -299,7 +305,7 @@ def is_member(k: Configuration, s: InstanceState, place: int) -> bool:
 
 
 def is_to_be_added(s: InstanceState, at: int) -> bool:
-    """A partition is to be added to the transaction, or was asked for."""
+    """Whether a partition is to be added to the transaction, or its addition was asked for."""
     return there(s, at).membership in (Membership.NEW, Membership.ASKED)
 
 
@@ -317,7 +323,7 @@ def who_waits_is_answered(k: Configuration, s: InstanceState) -> bool:
 
 
 def begins(s: InstanceState) -> bool:
-    """What is on its way gives the instance its pair."""
+    """Whether the append under way gives the instance its pair."""
     return (
         s.client.state == State.INITIALIZING
         and s.appended.state == Txn.EMPTY
@@ -326,13 +332,14 @@ def begins(s: InstanceState) -> bool:
 
 
 def adds(k: Configuration, s: InstanceState) -> bool:
-    """What is on its way is the transaction to which the instance adds partitions, or added."""
+    """Whether the append under way is the transaction to which the instance adds, or added,
+    partitions."""
     has_asked = s.client.state == State.ABORTING and s.client.is_started
     return has_begun(s) and is_ongoing(s.appended) and (some_is_asked(k, s) or has_asked)
 
 
 def ends(k: Configuration, s: InstanceState) -> bool:
-    """What is on its way is the end that the instance has asked for."""
+    """Whether the append under way is the end that the instance has asked for."""
     return (
         s.client.state in ENDING_STATES
         and s.client.is_started
@@ -367,7 +374,7 @@ def epochs_are_usable(k: Configuration, s: TransactionsState) -> bool:
 
 
 def is_usable(k: Configuration, image: Image) -> bool:
-    """A client may use the epoch of an image; or it ends a transaction."""
+    """Whether a client may use the epoch of an image, or the image ends a transaction."""
     few = not k.bounds.epochs_end or image.producer_epoch <= k.bounds.exhausted_epoch
     turns = few or image.next_producer_id != NONE
     return (is_prepared(image) and speaks_v2(k) and image.producer_epoch > 0 and turns) or (
@@ -400,7 +407,7 @@ def written_is_not_ahead(k: Configuration, s: TransactionsState) -> bool:
 
 
 def is_known_there(s: TransactionsState, of: Pair) -> bool:
-    """A pair is that of the open transaction, or behind what comes next."""
+    """Whether a pair is that of the open transaction, or before the next transaction's pair."""
     return is_before(of, next_pair(s.known)) or (is_ongoing(s.known) and of == pair(s.known))
 
 
@@ -411,4 +418,4 @@ def no_false_fencing(s: InstanceState) -> bool:
 
 
 OF_LEADERS = (written_is_not_ahead,)
-"""What is so of each leader."""
+"""The clauses that are assumed of each leader."""

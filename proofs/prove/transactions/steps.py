@@ -1,11 +1,12 @@
-"""What can happen to the actors that a theorem looks at: rules of theirs, and events of the world.
+"""The steps of the actors that a theorem watches: their rules, and events of the world.
 
-Theory of operation. A step is a text of the model, evaluated on a state of unknowns: a rule of one
-actor, whose inputs are any; or an event of the world, or what it makes of a batch, where actors
-meet. In an event the rules of actors that a theorem does not look at make anything. So nothing is
-assumed of clients: any request may arrive at any time and any number of times, whether somebody
-sent it or not. What a step assumes of its inputs are contracts (`message_assumptions.py`), by name;
-what the ghosts make of it follows from the rules that it takes (`ghosts.py`).
+Theory of operation. A step is a text of the model, evaluated on a state of unknowns. It is either a
+rule of one actor, with unknown inputs, or a text in which several actors take part: an event, or
+the world's function on a batch that arrives. In such a text, the rules of actors that a theorem
+does not watch have any result. So nothing is assumed of clients: any request may arrive at any time
+and any number of times, whether a client sent it or not. The assumptions of a step about its inputs
+are contracts (`message_assumptions.py`), by name. The ghosts after a step follow from the rules
+that it applies (`ghosts.py`).
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ Contract = Callable[..., bool]
 
 @dataclass(frozen=True, slots=True)
 class StepText:
-    """The text of a step: a rule of an actor or an event, by its name; what it chooses, where that
-    is not any number; and what is assumed of its inputs."""
+    """The text of a step: the name of an actor's rule or an event, its choices that are not
+    arbitrary numbers, and the assumptions about its inputs."""
 
     text: str
     contracts: tuple[Contract, ...] = ()
@@ -56,12 +57,12 @@ class StepText:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it happens at another partition than the one here."""
+        """Whether the step happens at another partition than the one here."""
         return assumes.is_elsewhere in self.contracts
 
 
 def text(name: str, *assumed: Contract, **choices: Node) -> StepText:
-    """The text of a step."""
+    """Return the text of a step."""
     return StepText(name, assumed, choices)
 
 
@@ -77,42 +78,42 @@ class Transactions(Worlds):
         self.world: Rec = super().initial()
 
     def evaluator(self) -> UnboundedEvaluator:
-        """An evaluator without a scope's limits."""
+        """Return an evaluator that ignores a scope's limits."""
         plain = super().evaluator()
         return UnboundedEvaluator(
             self.model, self.k, plain.overrides, plain.contracts, self.unknowns, self.is_known
         )
 
     def initial(self) -> Any:
-        """Nobody has begun."""
+        """Return the state in which no client has begun."""
         return first_state(self.model, self.unknowns, self.world)
 
     def steps(self) -> Iterator[ProofStep]:
-        """Those that the composition names."""
+        """Yield the steps that the composition names."""
         yield from map(self.named, self.of.steps)
 
     def named(self, name: str) -> ProofStep:
-        """One of them."""
+        """Return the step of a name."""
         taken = STEPS.get(name, text(name))
         rule = self.model.actor_rules.get(taken.text)
         return self.of_actor(name, rule, taken) if rule else self.of_world(name, taken)
 
     @cached_property
     def spoken(self) -> frozenset[str]:
-        """The names of unknowns that the clauses speak of."""
+        """The names of the unknowns that the clauses read."""
         formulas = (c.formula(self.lifter, self.before) for c in self.of.clauses)
         return frozenset(node.name for node in reachable(body for _, body in formulas))
 
     @cached_property
     def actors(self) -> frozenset[type]:
-        """The actors that the clauses speak of."""
+        """The classes of the actors that the clauses read."""
         formulas = [c.formula(self.lifter, self.before) for c in self.of.clauses]
         return frozenset(actors_read(self.before, formulas, exchanged(self.model)))
 
     # Texts
 
     def of_actor(self, name: str, rule: Callable[..., Any], taken: StepText) -> ProofStep:
-        """A rule of one actor, with any inputs."""
+        """Return the step of one actor's rule, with any inputs."""
         evaluator = self.evaluator()
         (_, actor), *inputs = list(get_type_hints(rule).items())[1:-1]
         role = actor.__name__.lower()
@@ -122,11 +123,11 @@ class Transactions(Worlds):
         return self.make_step(name, evaluator, moved, taken, given)
 
     def any_input(self, name: str, hint: Any) -> Any:
-        """Any value of an input: the instance is the one that is looked at."""
+        """Return any value of an input; an instance is the watched one."""
         return ME if name == "instance" else self.unknowns.value(hint, name)
 
     def of_world(self, name: str, taken: StepText) -> ProofStep:
-        """An event, or what the world makes of a batch that arrives."""
+        """Return the step of an event, or of the world's function on a batch that arrives."""
         function = self.model.rules.get(taken.text) or getattr(self.model.world, taken.text)
         evaluator = self.evaluator()
         hints = list(get_type_hints(function).items())[2:-1]
@@ -139,7 +140,7 @@ class Transactions(Worlds):
         return self.make_step(name, evaluator, moved, taken, given)
 
     def any_world(self) -> Rec:
-        """The world of any state; leaders may be there or not."""
+        """Return the world of any state; leaders may be present or absent."""
         there = self.model.world.World
         leaders = FunctionMap(PARTITIONS, lambda i: any_leader(self.model, self.unknowns, i))
         client = self.model.client.Client
@@ -155,7 +156,7 @@ class Transactions(Worlds):
         )
 
     def is_known(self, actor: Rec) -> bool:
-        """Whether an actor is one that is looked at: of the others anything may come."""
+        """Whether the theorem watches an actor; rules of all other actors have any result."""
         return actor.cls in self.actors
 
     def make_step(
@@ -166,7 +167,7 @@ class Transactions(Worlds):
         taken: StepText,
         given: Mapping[str, Any],
     ) -> ProofStep:
-        """The step, with what ghosts make of it."""
+        """Return the step, with its effect on the ghosts."""
         after = self.remember(evaluator, moved, taken, given)
         required: list[Formula] = [((), limit.condition) for limit in evaluator.limits]
         known = {**self.inputs_of(evaluator.taken), **given, "after": after}
@@ -186,14 +187,14 @@ class Transactions(Worlds):
         )
 
     def elsewhere(self, given: Mapping[str, Any]) -> Any:
-        """The state as the partition of a step has it, with ghosts of its own."""
+        """Return the state as the partition of a step sees it, with its own ghosts."""
         return at_partition(self.before, self.model, self.unknowns, given["partition"])
 
     def remember(
         self, evaluator: UnboundedEvaluator, moved: Any, taken: StepText, given: Mapping[str, Any]
     ) -> Any:
-        """What the ghosts make of a step: of the rules that it takes, and of the decisions of the
-        images that are known to be in the log."""
+        """Return the state after a step with its ghosts, which follow from the rules that the step
+        applies and the decisions of images that become known to be logged."""
         is_here = given.get("partition", HERE) is HERE
         heard = given["heard"].eq(1) if "heard" in given else TRUE
         after = moved
@@ -210,7 +211,7 @@ class Transactions(Worlds):
         return ghosts.of_instance(self.before, after)
 
     def inputs_of(self, calls: Iterable[RuleApplication]) -> dict[str, Any]:
-        """The inputs of the rules that a step takes, by their names: the first of each name."""
+        """Return the inputs of the rules that a step applies, by name: the first of each name."""
         found: dict[str, Any] = {}
         for call in calls:
             names = list(inspect.signature(call.rule).parameters)
@@ -219,26 +220,28 @@ class Transactions(Worlds):
         return found
 
     def promise(self, contract: Contract, known: Mapping[str, Any]) -> Formula:
-        """What a contract says of the inputs that it names; of what nobody names it is so of any
-        number."""
+        """Return a contract as a formula about the inputs that it names; an input that the step
+        does not have is any number."""
         names = [n for n in inspect.signature(contract).parameters if n != "k"]
         given = {"s": self.before, **known}
         return self.lifter.formula(contract, *(given.get(n, number(n)) for n in names))
 
     def ranges(self, given: Mapping[str, Any]) -> Iterator[Formula]:
-        """Partitions and instances are counted from 0."""
+        """Yield the ranges of partitions and instances, which are counted from 0."""
         for place in dict.fromkeys((HERE, given.get("partition", HERE))):
             yield (), (place >= 0) & (place < PARTITIONS)
         yield (), ME >= 0
 
     def are_witnesses(self, state: Any) -> Iterator[Formula]:
-        """`works_at` is a partition that works, `asked_at` one that was asked for, if any is."""
+        """Yield that `works_at` is a partition in the transaction, and `asked_at` one whose
+        addition was asked for, if there are such partitions."""
         yield self.lifter.formula(works_at_works, state)
         yield self.lifter.formula(asked_at_is_asked, state)
 
 
 def arrival(*assumed: Contract) -> StepText:
-    """A batch arrives here, whoever sent it: the coordinator is asked if it must be."""
+    """Return the text of a batch's arrival here, whoever sent it; the coordinator is asked if
+    required."""
     return text("produced", assumes.is_batch, *assumed, partition=HERE)
 
 
@@ -253,7 +256,7 @@ BATCH = assumes.is_batch
 EPOCH = assumes.shows_epoch
 OTHERS = assumes.is_of_others
 STEPS: Mapping[str, StepText] = {
-    # Anybody's requests, batches and markers
+    # Requests, batches and markers of any sender
     "init": text("on_init_producer_id"),
     "add": text("on_add_partitions", EPOCH),
     "end": text("on_end_txn", EPOCH),
@@ -263,7 +266,7 @@ STEPS: Mapping[str, StepText] = {
     "told_batch": arrival(assumes.is_told),
     "marker_arrives": text("on_marker", assumes.was_sent),
     "any_marker_arrives": text("on_marker", assumes.has_epoch),
-    # What a leader does with a batch, whatever the coordinator says
+    # Handling of a batch by a leader, whatever the coordinator answers
     "batch_is_taken": text("on_produce", BATCH),
     "batch_is_invalid": text("on_invalid_produce", BATCH),
     "offsets_are_taken": text("on_offset_commit", BATCH),
@@ -278,7 +281,7 @@ STEPS: Mapping[str, StepText] = {
     "marker_is_answered": text("marker_is_written", assumes.is_elsewhere),
     "append_fails": text("append_fails", in_log=FALSE),
     "append_seems_to_fail": text("append_fails", in_log=TRUE),
-    # The requests and batches of others than the instance, and its own that are late
+    # Requests and batches of other instances, and late ones of the watched instance
     "others_init": text("on_init_producer_id", OTHERS, assumes.others_hold_any),
     "others_add": text("on_add_partitions", EPOCH, OTHERS, assumes.others_hold_pair),
     "others_end": text("on_end_txn", EPOCH, OTHERS, assumes.others_hold_pair),
@@ -289,7 +292,7 @@ STEPS: Mapping[str, StepText] = {
     "others_batch": arrival(assumes.others_sent),
     "others_batch_on_time": arrival(assumes.is_no_pair_of_mine),
     "my_named_batch": arrival(assumes.its_named_batch),
-    # What the instance sends, and what it is answered
+    # Messages of the instance, and answers to it
     "batch_is_sent": text("produce", partition=HERE),
     "offsets_are_sent": text("commit_offsets", partition=HERE),
     "end_is_sent": text("end_transaction"),
@@ -302,4 +305,4 @@ STEPS: Mapping[str, StepText] = {
     "batch_is_produced_elsewhere": text("batch_is_produced", BATCH, assumes.is_elsewhere),
     "offsets_are_committed_elsewhere": text("offsets_are_committed", BATCH, assumes.is_elsewhere),
 }
-"""Steps that are more than a rule, or an event, of their name."""
+"""The steps whose text is not just the rule or event of their name."""

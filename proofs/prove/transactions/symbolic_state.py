@@ -1,17 +1,18 @@
-"""What the clauses of transactions speak of: any coordinator, any leader of one partition, any
-instance of the application, and the ghosts that remember what was said.
+"""The states that the clauses of transactions are about: any coordinator, any leader of one
+partition, any instance of the application, and the ghosts, which remember the run.
 
-Theory of operation. The same clause is lifted over a state of unknowns (`UnknownState`) and
-evaluated, as plain Python, on each state of small scopes (`scope_states`).
+Theory of operation. The same clause is lifted over a state of unknowns (`UnknownState`), and
+evaluated as plain Python on each state of small scopes (`scope_states`).
 
-Ghosts are nobody's state: no rule reads them. They remember, of a run that may be of any length,
-which pairs (producer id, epoch) were told to somebody (`given`), to whom the transactional id
-belongs (`reign`: what InitProducerId told last), what each pair was decided (`decision`, written
-when PREPARE is known to be in the log: by who has its append confirmed, or who reads it there),
-which markers were ever `sent`, and which marker `ended` what stands at an offset. For V1, whose
-pairs do not tell transactions apart, transactions are numbered as they complete: `turn` is the
-present one, `turn_of` a record's, `outcome_of` what was prepared of it. What must never happen is
-remembered too: `repeated`, `went_back`, `disturbed`, `contradicted`, `trespassed` stay false.
+Ghosts belong to no actor, and no rule reads them. They remember, of a run of any length: the pairs
+(producer id, epoch) that clients were told (`given`); the pair that InitProducerId told last
+(`reign`), which says to whom the transactional id belongs; the decision of each pair (`decision`),
+written when PREPARE is known to be in the log, by the coordinator whose append is confirmed or that
+reads the log; the markers ever `sent`; and the marker that `ended` the entry at an offset. With V1,
+pairs do not tell transactions apart, so transactions are numbered as they complete: `turn` is the
+present one, `turn_of` a record's, and `outcome_of` the prepared outcome of one. Violations are
+remembered too: `repeated`, `went_back`, `disturbed`, `contradicted` and `trespassed` must stay
+false.
 """
 
 from __future__ import annotations
@@ -36,23 +37,23 @@ Pair = tuple[int, int]
 """A producer id and an epoch."""
 
 HERE = number("here")
-"""The partition whose leader is looked at: any."""
+"""The partition whose leader is watched: any partition."""
 ME = number("me")
-"""The instance that is looked at: any."""
+"""The instance that is watched: any instance."""
 SENDERS = number("senders")
-"""Which transaction the sender of a request is in, as the coordinator counts them: any."""
+"""The transaction of a request's sender, as the coordinator counts transactions: any number."""
 PARTITIONS = leaf("partitions", 1, INFINITE)
 PRODUCER_IDS = leaf("producer_ids", 1, INFINITE)
 TRANSACTIONS = leaf("transactions", 1, INFINITE)
 NONE = -1
 
 NOBODY_WAITS, AGAIN, ANEW = range(3)
-"""What an append is for: nothing that gives a producer id; InitProducerId that may be told again
-what was told before; one that must be told something new."""
+"""The purpose of an append: no client waits for a producer id; InitProducerId may return a pair
+that was told before; or it must return a new pair."""
 
 
 class ProducerIdPair(Protocol):
-    """What has a producer id and an epoch."""
+    """Has a producer id and an epoch."""
 
     @property
     def producer_id(self) -> int:
@@ -64,13 +65,14 @@ class ProducerIdPair(Protocol):
 
 
 def pair(of: ProducerIdPair) -> Pair:
-    """Producer id and epoch."""
+    """Return producer id and epoch."""
     return (of.producer_id, of.producer_epoch)
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What a coordinator knows, logs or appends of a transaction: a `Known`, with its metadata."""
+    """A transaction as a coordinator knows, logs or appends it: a `Known`, together with its
+    metadata."""
 
     state: TransactionState
     producer_id: int
@@ -82,7 +84,7 @@ class Image:
 
     @staticmethod
     def of(known: Known) -> Image:
-        """The image with its metadata's fields."""
+        """Return the image with its metadata's fields."""
         metadata = known.metadata
         return Image(
             metadata.state,
@@ -96,8 +98,8 @@ class Image:
 
 
 class TransactionsState:
-    """One state of a run, with what its past left in the ghosts. Where it is a state of unknowns,
-    these are in place of the values."""
+    """One state of a run, with the ghosts of its past. In a state of unknowns, unknowns replace the
+    values."""
 
     coordinator: Coordinator
     here: int
@@ -112,7 +114,7 @@ class TransactionsState:
     turn_of: Callable[[int], int]
     outcome_of: Callable[[int], int]
     wanted: Callable[[int], int]
-    """What the application wants of each transaction: 1 is to commit it."""
+    """The outcome that the application wants for each transaction: 1 is to commit."""
     senders: int
     awaited: int
     reign: Pair
@@ -126,7 +128,7 @@ class TransactionsState:
     producer_ids: Iterable[int]
     turns: Iterable[int]
     offsets: Iterable[int]
-    """All that there are; in a state of unknowns any."""
+    """All offsets of the scope; in a state of unknowns any number."""
 
     @property
     def log(self) -> Sequence[Stored]:
@@ -135,32 +137,33 @@ class TransactionsState:
 
     @property
     def known(self) -> Image:
-        """What the coordinator knows."""
+        """The image that the coordinator knows."""
         return Image.of(self.coordinator.known)
 
     @property
     def logged(self) -> Image:
-        """What is in the transaction log."""
+        """The image in the transaction log."""
         return Image.of(self.coordinator.log)
 
     @property
     def appended(self) -> Image:
-        """What is on its way to the log: it means something only while the coordinator appends."""
+        """The image on its way to the log, which is meaningful only while the coordinator
+        appends."""
         return Image.of(self.coordinator.image)
 
     @property
     def on_its_way(self) -> Sequence[Image]:
-        """What is on its way to the log, if anything is."""
+        """The image on its way to the log, if there is one."""
         return present((self.coordinator.is_appending, self.appended))
 
     @property
     def to_be_known(self) -> Sequence[Image]:
-        """What is in the log, or on its way there."""
+        """The images in the log or on their way there."""
         return present((True, self.logged), (self.coordinator.is_appending, self.appended))
 
     @property
     def images(self) -> Sequence[Image]:
-        """What is known, in the log, or on its way there."""
+        """The images that are known, in the log, or on their way there."""
         return present(
             (True, self.known),
             (True, self.logged),
@@ -169,7 +172,7 @@ class TransactionsState:
 
 
 class InstanceState(TransactionsState):
-    """A state with one instance in it: see `proofs.prove.transactions.client`."""
+    """A state with one instance in it; see `proofs.prove.transactions.client`."""
 
     me: int
     client: Client
@@ -192,18 +195,18 @@ class InstanceState(TransactionsState):
     transactions: Iterable[int]
     numbers: Iterable[int]
     sequences: Iterable[int]
-    """All that there are; in a state of unknowns any."""
+    """All sequences of the scope; in a state of unknowns any number."""
 
 
 def everything(*names: str) -> RecordSet:
-    """All tuples of numbers; all numbers, if there is one name."""
+    """Return the set of all tuples of numbers; for one name, of all numbers."""
     if len(names) == 1:
         return RecordSet(lambda _: TRUE, names, lambda one: one)
     return RecordSet(lambda *_: TRUE, names)
 
 
 class UnknownState(InstanceState):
-    """A state of unknowns; of an instance, if it has these parts."""
+    """A state of unknowns; it has an instance if it has an instance's parts."""
 
     me, senders = ME, SENDERS  # type: ignore[assignment]
     wanted = staticmethod(function("wanted"))  # type: ignore[assignment]
@@ -218,7 +221,7 @@ class UnknownState(InstanceState):
         vars(self).update(parts)
 
     def changed(self, **parts: Any) -> Any:
-        """The state with some of its parts replaced, or with more."""
+        """Return the state with some of its parts replaced or added."""
         return UnknownState({**self.parts, **parts})
 
 
@@ -226,14 +229,14 @@ class MapsOfAnySize(Unknowns):
     """Unknowns whose maps are over partitions, transactions, or producer ids."""
 
     def function_map(self, inner: Any, name: str, arguments: tuple[Node, ...]) -> FunctionMap:
-        """A map of any number of keys, the same for all that have the same keys."""
+        """Return a map of any number of keys; maps with the same keys have the same size."""
         sizes = {"partitions": PARTITIONS, "outcomes": TRANSACTIONS, "sent": TRANSACTIONS}
         size = sizes.get(name.rpartition(".")[2], PRODUCER_IDS)
         return FunctionMap(size, lambda i: self.value(inner, name, (*arguments, i)))
 
 
 def any_leader(model: Model, unknowns: Unknowns, place: Node = HERE) -> Rec:
-    """The leader of a partition, whose log has any length."""
+    """Return the leader of a partition, with a log of any length."""
     cls = model.leader.Leader
     bare = unknowns.record(cls, "w.leaders", (place,))
     length = uninterpreted("len(w.leaders.log)", (place,))
@@ -244,22 +247,22 @@ def any_leader(model: Model, unknowns: Unknowns, place: Node = HERE) -> Rec:
 
 
 def any_coordinator(model: Model, unknowns: Unknowns) -> Rec:
-    """A coordinator that has read its log."""
+    """Return a coordinator that has read its log."""
     bare = unknowns.record(model.coordinator.Coordinator, "w.coordinator")
     return bare.changed(leadership=const(model.coordinator.CoordinatorLeadership.LEADS))
 
 
 @dataclass(frozen=True, slots=True)
 class Ghosts:
-    """Ghosts: relations, with the names of their numbers, functions and values, with what they are
-    before anything has happened: a number, or a pair of them."""
+    """Ghosts: relations with the names of their numbers, functions, and values. Functions and
+    values come with their initial value: a number, or a pair of numbers."""
 
     relations: Mapping[str, tuple[str, ...]]
     functions: Mapping[str, Any]
     values: Mapping[str, Any]
 
     def unknown(self) -> dict[str, Any]:
-        """The ghosts of any state."""
+        """Return the ghosts of any state."""
         relations = {n: (function(n, is_bool=True), names) for n, names in self.relations.items()}
         return {
             **{n: RecordSet(*relation) for n, relation in relations.items()},
@@ -268,7 +271,7 @@ class Ghosts:
         }
 
     def first(self) -> dict[str, Any]:
-        """The ghosts of the state that a run begins in."""
+        """Return the ghosts of the initial state."""
         return {
             **{n: RecordSet(never(FALSE), names) for n, names in self.relations.items()},
             **{n: never(value) for n, value in self.functions.items()},
@@ -277,7 +280,7 @@ class Ghosts:
 
 
 def unknown_function(name: str, value: Any) -> Callable[..., Any]:
-    """An unknown function, of numbers like this value."""
+    """Return an unknown function with results of the same kind as this value."""
     if not isinstance(value, tuple):
         return function(name)
     parts = [function(f"{name}[{i}]") for i in range(len(value))]
@@ -285,14 +288,14 @@ def unknown_function(name: str, value: Any) -> Callable[..., Any]:
 
 
 def unknown_value(name: str, value: Any) -> Any:
-    """An unknown like this value."""
+    """Return an unknown of the same kind as this value."""
     if isinstance(value, tuple):
         return tuple(number(f"{name}[{i}]") for i in range(len(value)))
     return truth(name) if value.is_bool else number(name)
 
 
 def choose(condition: Node, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Node, ...]:
-    """a if condition else b, of unknowns."""
+    """Return a if condition else b, of unknowns."""
     return tuple(ite(condition, x, y) for x, y in zip(a, b, strict=True))
 
 
@@ -325,7 +328,7 @@ GHOSTS = Ghosts(
 
 
 def any_state(model: Model, unknowns: Unknowns) -> UnknownState:
-    """A state of which nothing is known."""
+    """Return a state of which nothing is known."""
     client = unknowns.record(model.client.Client, "w.clients", (ME,))
     coordinator, leader = any_coordinator(model, unknowns), any_leader(model, unknowns)
     actors = {"client": client, "coordinator": coordinator, "leader": leader}
@@ -337,13 +340,13 @@ OF_A_PARTITION = ("ended", "last_marker", "turn_of", "copy_at", "placed")
 
 
 def at_partition(state: Any, model: Model, unknowns: Unknowns, place: Node) -> Any:
-    """The state as another partition has it."""
+    """Return the state as another partition has it."""
     own = {name: function(f"{name} at {place.name}") for name in OF_A_PARTITION}
     return state.changed(here=place, leader=any_leader(model, unknowns, place), **own)
 
 
 def first_state(model: Model, unknowns: Unknowns, world: Rec) -> UnknownState:
-    """The state that a run begins in, out of the world that every scope begins in."""
+    """Return the initial state of a run, made of the world in which every scope begins."""
     stored = unknowns.record(model.leader.Stored, "nothing", (HERE,))
     leader = world.leaders.at(HERE).changed(log=FunctionSeq(ZERO, lambda _i: stored))
     client = world.clients.at(ME)
@@ -352,12 +355,12 @@ def first_state(model: Model, unknowns: Unknowns, world: Rec) -> UnknownState:
 
 
 def both_are(a: tuple[Any, Any], b: tuple[Any, Any]) -> Node:
-    """The same pair, of unknowns."""
+    """Return whether two pairs of unknowns are equal."""
     result: Node = a[0].eq(b[0]) & a[1].eq(b[1])
     return result
 
 
 def is_older(a: tuple[Any, Any], b: tuple[Any, Any]) -> Node:
-    """`is_before`, of unknowns."""
+    """Return `is_before`, of unknowns."""
     result: Node = (a[0] < b[0]) | a[0].eq(b[0]) & (a[1] < b[1])
     return result

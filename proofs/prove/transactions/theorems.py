@@ -38,7 +38,7 @@ def theorem(
     answered_by: tuple[str, ...],
     composition: Composition,
 ) -> Theorem:
-    """A theorem that claims the sizes that its assumptions are about."""
+    """Return a theorem that fixes the sizes which its assumptions claim."""
     made = Theorem(name, says, variant, rests_on, answered_by, composition)
     claimed = claimed_by(ASSUMPTIONS, made.assumptions)
     return replace(made, composition=replace(composition, claimed=claimed))
@@ -258,13 +258,13 @@ PROVED_AS = {
     "offsets_with_outcome": "all_or_none",
     "acked_once": "stored_once",
 }
-"""The theorem that is about all of a guarantee; of some with V2 only."""
+"""The theorem about a whole guarantee; for some guarantees with V2 only."""
 
 WITH_V1 = dict.fromkeys(
     ("no_aborted_read", "all_or_none", "no_lost_write", "offsets_with_outcome"),
     "all_or_none_on_time",
 )
-"""The theorem that is about it with V1."""
+"""The theorem about the guarantee with V1."""
 
 ONLY_EXPLORED: dict[str, str] = {
     "leaders_know_their_logs": "no obligation compares a leader's state with its whole log",
@@ -282,5 +282,5 @@ ONLY_EXPLORED: dict[str, str] = {
     ),
     "coordinator_epochs_rise": "how often the coordinator has moved is counted in scopes only",
 }
-"""What of the guarantees no theorem covers, or not all of it, and why: they are explored in scopes.
-Of no theorem is a batch whose verification and append are apart (`guards`)."""
+"""The guarantees that no theorem covers, or covers only in part, with the reason: they are explored
+in scopes. No theorem is about a batch whose verification and append are separate (`guards`)."""

@@ -1,4 +1,4 @@
-"""Rules and sizes that are unknown: what is proved holds whatever they are."""
+"""Rules and sizes that are left unknown: theorems hold for all their values."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ RULES = {
         ("leaderless_marker", 0, 1),
     )
 }
-"""The rules of releases: any of them."""
+"""The rules of releases, each with any value."""
 
 BUMPS = {("Variant", n): leaf(n, 0, 1) for n in ("bump", "late_bump", "group_memory")}
-"""The rules of clients: any of them."""
+"""The rules of clients, each with any value."""
 
 SIZES = {
     ("Bounds", "partitions"): PARTITIONS,
@@ -39,9 +39,10 @@ SIZES = {
     ("Bounds", "max_epoch"): number("max_epoch"),
     ("Bounds", "exhausted_epoch"): number("exhausted_epoch"),
 }
-"""What is any number, and whether appends take time, epochs end, a partition is the group's."""
+"""Sizes that may be any number, and whether appends take time, epochs end, or a partition holds the
+group's offsets."""
 
 
 def without(*names: str) -> dict[tuple[str, str], Node]:
-    """What is unknown but for some rules, which are the variant's."""
+    """Return the unknowns without some rules, which keep the variant's value."""
     return {key: node for key, node in (RULES | SIZES).items() if key[1] not in names}

@@ -1,4 +1,4 @@
-"""Whose marker ends what: with V2 that of the record's own transaction."""
+"""Visibility with V2: each record is ended by a marker of its own transaction."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ def visible_as_decided(s: TransactionsState) -> bool:
 
 
 def says(s: TransactionsState, i: int, outcome: int) -> bool:
-    """The marker that ends a record says a decision: 1 is to commit, 0 to abort."""
+    """Whether the marker that ends a record agrees with a decision: 1 is to commit, 0 to abort."""
     kind = s.log[s.ended(i)].kind
     return (kind == Kind.COMMIT) == (outcome == 1) and (kind == Kind.ABORT) == (outcome == 0)

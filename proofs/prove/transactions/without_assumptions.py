@@ -10,7 +10,7 @@ from proofs.prove.engine.assumption_necessity import Dropped
 
 V1 = f"{NEWEST}/level=2/requests=v1"
 ALONE = {"instances": 1, "partitions": 1, "log": 4, "max_epoch": 3}
-"""One instance and one partition: two transactions, of which the first leaves something behind."""
+"""One instance and one partition, with two transactions: the first leaves something behind."""
 
 
 GUESSES = Patch(
@@ -19,7 +19,7 @@ GUESSES = Patch(
     "client_rules.init_transactions(k, w.clients[instance]) if instance == 0 else"
     " replace(w.clients[instance], state=ClientState.READY, producer_id=0, producer_epoch=0)",
 )
-"""The second instance uses the first one's pair, and asks nobody for its own."""
+"""The second instance uses the first one's pair, and asks for none of its own."""
 
 
 GIVES_BACK = (
@@ -29,13 +29,15 @@ GIVES_BACK = (
         "refused_newest(without_first(before, waits))",
     ),
 )
-"""A client that gives a batch up, which may still arrive, and its sequence to the next one."""
+"""A client that gives up a batch which may still arrive, and reuses its sequence for the next
+batch."""
 
 
 def of_transactions(
     guarantee: str, variant: str, bounds: Mapping[str, int], *patches: Patch, **budgets: int
 ) -> Dropped:
-    """A run of one instance, in which nothing happens but what is said."""
+    """Return a run of one instance, in which no events happen except those that the budgets
+    allow."""
     nothing = {"begun": 2, "delays": 0, "unheard": 0} | budgets
     return Dropped(
         guarantee, {**ALONE, **bounds}, nothing, variant, patches=patches, home="transactions"

@@ -1,5 +1,5 @@
-"""The leader of a partition and its coordinator: nothing is written outside of a transaction, and
-nothing by who is fenced."""
+"""Clauses about the leader of a partition and its coordinator: nothing is written outside of a
+transaction, and nothing by a fenced instance."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def partitions_are_in_transactions(k: Configuration, s: TransactionsState) -> bo
 
 
 def keeps(s: TransactionsState, image: Image, at: int) -> bool:
-    """An image has a partition that is known to be in the transaction, and has none without."""
+    """Whether an image has a partition that is known to be in the transaction, and has partitions
+    only in a transaction."""
     same = image.producer_id == s.known.producer_id
     return (not s.known.partitions[at] or (image.partitions[at] and same)) and (
         not image.partitions[at] or in_transaction(image)
