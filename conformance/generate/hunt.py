@@ -52,7 +52,8 @@ class HuntWalker(Protocol):
 
 
 class GraphWalker:
-    """Walks an explored graph; a state is its number. `shares` has a factor for each rule instance."""
+    """Walks an explored graph; a state is its number. `shares` has a factor for each rule
+    instance."""
 
     def __init__(self, graph: TransitionGraph, shares: Sequence[float]) -> None:
         self._graph = graph

@@ -1,4 +1,5 @@
-"""The properties of each explored state: the guarantees that it breaks, the witnesses that it is."""
+"""The properties of each explored state: the guarantees that it breaks, the witnesses that it
+is."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from proofs.lift.source import Model
 from proofs.trace.format import Instance
 
 Numbered = tuple[str, tuple[int | None, ...]]
-"""The name of a thread, and its number among those of that name; None if the choice does not say."""
+"""The name of a thread, and its number among those of that name; None if the choice does not say.
+"""
 
 LOST_ANSWERS: Final = Thread("lost answers", ("instance", "partition"))
 """Events of other threads whose answer the network loses."""
