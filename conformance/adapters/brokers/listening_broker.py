@@ -90,7 +90,7 @@ class ListeningBroker:
 
     @property
     def produce_version(self) -> int:
-        """The newest version that both sides know; an error below OLDEST_PRODUCE."""
+        """The newest version that both sides know; -1 if it is below OLDEST_PRODUCE."""
         oldest, newest = self.supported.versions.get(ApiKey.PRODUCE, (0, -1))
         version = min(newest, NEWEST_PRODUCE)
         return version if version >= max(oldest, OLDEST_PRODUCE) else -1

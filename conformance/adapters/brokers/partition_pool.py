@@ -66,8 +66,7 @@ class PartitionPool:
 
 
 def restarted(log: PartitionOffsets, starts: Mapping[TopicPartition, int]) -> PartitionOffsets:
-    """The partition with its log start offset after a restart. After a crash, records that were
-    deleted before the trace are present again. Records that the trace itself deleted stay
-    deleted."""
+    """The partition with its log start offset after a restart. After a crash, deleted
+    records are present again. If the trace itself has deleted more, the start stays as it is."""
     start = starts[log.partition]
     return log._replace(start=start) if start <= log.end else log

@@ -159,8 +159,8 @@ class KafkaTestbed:
         return found
 
     def _await_known(self, partitions: list[TopicPartition]) -> None:
-        """Wait: the leader of a topic knows it possibly before the coordinator does. Raises
-        RequestRefused."""
+        """Wait until all brokers know a topic: its leader may know it before the coordinator.
+        Raises RequestRefused."""
 
         def unaware() -> list[int]:
             known = {node: leaders(self.wire(node).connection) for node in self.brokers}
@@ -204,7 +204,7 @@ class KafkaTestbed:
         return answer.node_id
 
     def _await_service(self, node_id: int, *, of_group: bool) -> None:
-        """Wait: a coordinator is named some time before it serves. Raises RequestRefused."""
+        """Wait until a coordinator serves: it is named some time before. Raises RequestRefused."""
         serves = _serves_groups if of_group else _serves_transactions
         failure = RequestRefused(f"the coordinator on {node_id} does not serve")
         wait_until(lambda: serves(self.wire(node_id)), BUSY_TIMEOUT_S, failure)

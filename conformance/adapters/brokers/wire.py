@@ -48,7 +48,7 @@ BUSY: Final = frozenset(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NOT_ENOUGH_REPLICAS,  # Produce up to 11 has this error for CONCURRENT_TRANSACTIONS
+        ErrorCode.NOT_ENOUGH_REPLICAS,  # Produce up to 11 says so for CONCURRENT_TRANSACTIONS
     }
 )
 """Errors after which a client retries by itself."""

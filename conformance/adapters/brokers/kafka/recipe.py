@@ -37,7 +37,7 @@ _TUNED: Final = {
 _TUNED_KRAFT: Final = {
     "controller.quorum.election.backoff.max.ms": "50",
     "broker.heartbeat.interval.ms": "200",
-    "broker.session.timeout.ms": "2000",  # a restart after kill -9 waits for the end of the old session
+    "broker.session.timeout.ms": "2000",  # a restart after kill -9 waits for the old session
     "add.partitions.to.txn.retry.backoff.ms": "1",
 }
 

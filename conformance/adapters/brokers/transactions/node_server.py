@@ -39,7 +39,7 @@ from impl.partition.rules import RULES
 
 ADDRESS: Final = "wire://node:1"
 LOGS: Final = 2
-"""The number of partitions of `__consumer_offsets` at a single node, which has one of
+"""The number of partitions of `__consumer_offsets` at a single node, which has one more of
 `__transaction_state`; three nodes have one partition of each."""
 SCAN_MS: Final = 100
 """The interval at which a coordinator looks for expired transactions and ids."""
