@@ -256,7 +256,7 @@ class PartitionJudge:
         return int(self._missing_before[here]) + head
 
     def _end_of_other_epochs(self, refused: RefusedRow) -> int:
-        """The offset after the producer's last row of another epoch before this one, -1 if there is
+        """The offset of the producer's last row of another epoch before this one, -1 if there is
         none."""
         rows, batch = self._folded.rows, refused.batch
         begin = int(np.searchsorted(rows["producer_id"], batch.producer_id))

@@ -46,8 +46,8 @@ TOLD_LITTLE: Final = "the client closed, and did not tell what became of most re
 @dataclass(frozen=True, slots=True)
 class ClientRunOutcome:
     """The outcome of one run: `found` counts the run as one trace whose steps are its requests.
-    `why` is the reason if it is undecided; judged by the protocol, a run that diverges from the
-    model can be undecided, too. `shows_nothing`: neither the protocol's rules nor the
+    `why` says why it is undecided; for a run that diverges from the model, why the protocol leaves
+    it undecided. `shows_nothing`: neither the protocol's rules nor the
     acknowledgements could be judged."""
 
     verdict: str

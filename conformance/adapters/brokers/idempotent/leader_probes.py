@@ -5,7 +5,7 @@ trace ends with the same probes of each leader, for each producer with a batch i
 
 | probe | requests | reveals |
 |---|---|---|
-| `again` | the last six batches of the log, unchanged | which batches are remembered, at which offsets |
+| `again` | the last six batches of the log, unchanged | the remembered batches and their offsets |
 | `gap` | the sequence after the next | whether the leader notices a gap |
 | `overlap` | the last sequence and the next in one batch | whether a part is taken for the whole |
 | `next` | the next sequence, until six batches of the epoch are stored | where the log ends |
