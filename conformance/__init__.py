@@ -1,4 +1,4 @@
-"""The judge: systems under test, generated traces, and whether they agree with the model."""
+"""Conformance judges systems: it generates traces, and compares each system with the model."""
 
 from conformance.judging.python_text import prefer_python_text
 

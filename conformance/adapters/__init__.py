@@ -1,1 +1,1 @@
-"""Systems under test, each behind the interface that judges know."""
+"""Adapters: each gives a system under test the interface that judges use."""

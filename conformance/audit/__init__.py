@@ -1,15 +1,17 @@
-"""What was written to real topics, held to the model's own rules: gaps, duplicates, torn and
-hanging transactions.
+"""Audits the logs of real topics by the model's own rules: gaps, duplicates, torn and hanging
+transactions.
 
-Theory of operation. Batch headers alone say all that idempotence and transactions are about.
+Theory of operation. The headers of batches have everything that idempotence and transactions need.
 
-1. `segments` finds partitions in log directories; `headers` reads the headers of a segment, and
+1. `segments` finds partitions in log directories. `headers` reads the headers of a segment, and
    checks the checksum of each batch.
-2. `leader_rules` holds the model's functions of a leader, as Python and lifted to expressions over
-   arrays. `fold` guesses the state that a leader has of each producer before each batch, lets the
-   lifted rules check all guesses at once, and asks the plain functions about what they refuse.
-3. A partition is audited in one place, and gives findings and the ends of its transactions.
-   `outcomes` compares these across partitions, and with what `decisions` reads in
-   `__transaction_state`.
-4. A finding is of one of the `kinds`: a defect, or what cannot be told from what is still known.
+2. `leader_rules` has the model's functions of a leader, as Python and lifted to expressions over
+   arrays. `fold` guesses the leader's state of each producer before each batch, lets the lifted
+   rules check all guesses at once, and calls the plain functions for the batches that the rules
+   refuse.
+3. A partition is audited in one place, with findings and the ends of its transactions as its
+   result. `outcomes` compares these ends across partitions, and with the decisions that `decisions`
+   reads from `__transaction_state`.
+4. Each finding has one of the `kinds`: a defect, or something that the remaining data cannot
+   decide.
 """

@@ -1,7 +1,7 @@
-"""What coordinators decided: the records of `__transaction_state`, as far back as they are there.
+"""The decisions of coordinators: the remaining records of `__transaction_state`.
 
-The topic is compacted: of each transactional id the latest record is there, and all of some time
-before the end of the log.
+The topic is compacted: it has the latest record of each transactional id, and all records of some
+time before the end of the log.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class StateRecord(NamedTuple):
 
     @property
     def outcome(self) -> str | None:
-        """What was decided, if it is a decision."""
+        """The decision, if the state is one."""
         return None if self.state is None else OUTCOMES.get(self.state)
 
 
 def read_states(partition: int, segments: Iterable[memoryview]) -> Iterator[StateRecord]:
-    """The records of a partition of the topic; what cannot be read is left out."""
+    """The records of a partition of the topic; unreadable ones are left out."""
     for data in segments:
         for batch in whole_batches(bytes(data)):
             for record in batch.records:
@@ -67,7 +67,7 @@ def whole_batches(data: bytes) -> Iterator[Any]:
 
 
 def state_record(record: Any, place: tuple[int, int]) -> StateRecord | None:
-    """A record as a state; None for what is no state of a transactional id."""
+    """A record as a state; None if it is not the state of a transactional id."""
     try:
         transactional_id = decode_key(record.key or b"")
         if record.value is None:
@@ -87,10 +87,10 @@ def state_record(record: Any, place: tuple[int, int]) -> StateRecord | None:
 
 
 class CoordinatorLogs:
-    """What the coordinators' logs say, of the partitions of the topic that are there.
+    """The content of the coordinators' logs, for the partitions of the topic that are present.
 
-    `is_complete` if these are numbered without a gap, and nothing of them is damaged or cut off:
-    how many there should be, no log says.
+    `is_complete` if these partitions are numbered without a gap, and none of them is damaged or cut
+    off. No log says how many partitions the topic has.
     """
 
     def __init__(
@@ -118,6 +118,6 @@ class CoordinatorLogs:
         return self._decided
 
     def is_pending(self, decision: StateRecord) -> bool:
-        """Whether its markers may still be on their way."""
+        """Whether its markers may still be under way."""
         latest = self.latest.get(decision.producer_id)
         return latest is not None and latest.place == decision.place and latest.state in PREPARED

@@ -1,13 +1,13 @@
 """A leader's state of each producer before each batch of a partition.
 
-1. *Guess*: columns, made for all rows at once, of what the state should be.
-2. *Check*: the lifted rules say of all rows at once whether the batch is in order, and whether the
-   state after it is the guess for the producer's next row. By induction, a guess whose row and all
-   rows before fit is what the rules give.
-3. *Ask*: where a row is refused or does not fit, the plain functions go on from there, row by row,
-   until they are at the guess again. What they say replaces it.
+1. *Guess*: computes columns with the expected state, for all rows at once.
+2. *Check*: the lifted rules say for all rows at once whether the batch is in order, and whether the
+   state after it is the guess for the producer's next row. By induction, a guess is right if its
+   row and all rows before it fit.
+3. *Ask*: from a row that is refused or does not fit, the plain functions continue row by row, until
+   their state equals the guess again. Their result replaces the guess.
 
-So no guess is believed, and few rows are asked about one by one.
+So no guess is trusted, and only few rows are computed one by one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from model.releases import MAX_BATCHES_TO_REMEMBER
 from model.transactions import leader as transactions
 
 BLOCK: Final = 1 << 16
-"""Rows that the lifted rules look at together, so that their columns stay in the cache."""
+"""The number of rows for one call of the lifted rules, so that their columns stay in the cache."""
 
 INITIAL: Final = {
     "producer_epoch": transactions.UNKNOWN_PRODUCER.producer_epoch,
@@ -49,11 +49,11 @@ INITIAL: Final = {
 }
 NOTHING: Final = sequences.BatchMetadata(last_sequence=-1, last_offset=0, offset_delta=0)
 ONLY_OF_A_SEQUENCE: Final = ("last_offset", "offset_delta")
-"""Columns that say nothing where `last_sequence` is -1."""
+"""Columns without meaning where `last_sequence` is -1."""
 
 
 class RefusedRow(NamedTuple):
-    """A row that a leader would not have appended: `number` among the sorted rows."""
+    """A row that a leader would not have appended; `number` is its place among the sorted rows."""
 
     number: int
     batch: WrittenBatch
@@ -64,9 +64,9 @@ class RefusedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Rows sorted by producer, the state before and after each, and those that were refused.
+    """Rows sorted by producer, the state before and after each, and the refused rows.
 
-    `is_taken` is False where a row left the state as it was.
+    `is_taken` is False where a row left the state unchanged.
     """
 
     rows: Columns
@@ -79,7 +79,7 @@ class Folded:
 
 def fold(rows: Rows, rules: Rules, *, trust_guesses: bool = True) -> Folded:
     """Fold a partition's rows, which are in the order of offsets. Without `trust_guesses` each row
-    is asked about: slow, and the same."""
+    is computed by the plain functions, which is slow and has the same result."""
     judged = (rows["producer_id"] >= 0) & (
         (rows["control_type"] >= 0) | (rows["attributes"] & CONTROL == 0)
     )
@@ -96,7 +96,7 @@ def fold(rows: Rows, rules: Rules, *, trust_guesses: bool = True) -> Folded:
 
 
 def first_of_producer(rows: Columns) -> Any:
-    """Which rows are the first of their producer."""
+    """The first rows of each producer."""
     ids = rows["producer_id"]
     return np.append(True, ids[1:] != ids[:-1])[: len(ids)]
 
@@ -105,7 +105,7 @@ def first_of_producer(rows: Columns) -> Any:
 
 
 def guess(rows: Columns) -> Columns:
-    """What the state before each row should be, if nothing is out of order."""
+    """The expected state before each row, if no row is out of order."""
     count = len(rows["producer_id"])
     numbers = np.arange(count)
     is_first = first_of_producer(rows)
@@ -131,13 +131,13 @@ def guess(rows: Columns) -> Columns:
 
 
 def latest(numbers: Any, chosen: Any) -> Any:
-    """The number of the latest chosen row at or before each; -1 if there is none."""
+    """The number of the latest chosen row at or before each; -1 if there is no such row."""
     return np.maximum.accumulate(np.where(chosen, numbers, -1))
 
 
 def before_it(numbers: Any, chosen: Any, begin: Any) -> Any:
-    """The number of the producer's latest chosen row before each; below `begin` if there is
-    none."""
+    """The number of the producer's latest chosen row before each; below `begin` if there is no such
+    row."""
     found = np.append(-1, latest(numbers, chosen)[:-1])[: len(numbers)]
     return np.where(found >= begin, found, -1)
 
@@ -148,7 +148,7 @@ def previous(values: Any, is_first: Any, initial: int) -> Any:
 
 
 def valued(values: Any, numbers: Any, begin: Any, absent: int = -1) -> Any:
-    """The values at some rows' numbers; where there is no row, `absent`."""
+    """The values at these rows' numbers; `absent` where the number is no row."""
     return np.where(numbers >= begin, values[numbers], absent) if len(values) else values
 
 
@@ -158,7 +158,7 @@ def last_sequences(rows: Columns) -> Any:
 
 
 def guess_remembered(numbers: Any, data: Any, changes: Any, begin: Any) -> Any:
-    """How many batches of the producer's present epoch came before each row, at most as many as a
+    """The number of batches of the producer's present epoch before each row, at most as many as a
     leader remembers."""
     total = np.append(0, np.cumsum(data))[:-1] if len(data) else numbers
     change = before_it(numbers, changes, begin)
@@ -168,7 +168,7 @@ def guess_remembered(numbers: Any, data: Any, changes: Any, begin: Any) -> Any:
 
 
 def guess_first_offset(rows: Columns, numbers: Any, marker: Any, begin: Any) -> Any:
-    """Where the transaction that is open before each row begins; -1 if none is."""
+    """The first offset of the transaction that is open before each row; -1 if none is open."""
     if not len(numbers):
         return numbers
     writes = ~marker & (rows["attributes"] & TRANSACTIONAL != 0)
@@ -206,7 +206,7 @@ def check(rows: Columns, before: Columns, is_last: Any, rules: Rules) -> tuple[C
 
 
 def blocks(rule_of: Iterable[tuple[Any, LiftedRule]]) -> Iterator[tuple[Any, LiftedRule]]:
-    """Numbers of rows with their rule, not too many at once."""
+    """Numbers of rows with their rule, in blocks."""
     for chosen, rule in rule_of:
         picked = np.flatnonzero(chosen)
         for start in range(0, len(picked), BLOCK):
@@ -234,11 +234,11 @@ def fits_next(before: Columns, after: Columns, is_last: Any) -> Any:
     return fits | is_last
 
 
-# What is asked row by row
+# Row by row
 
 
 class _RowByRow:
-    """Follows the plain functions where the guesses do not fit; corrects the columns."""
+    """Applies the plain functions where the guesses do not fit, and corrects the columns."""
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ class _RowByRow:
         self._taken = np.ones(len(is_last), bool)
 
     def run(self, todo: Any) -> Folded:
-        """Ask about the rows `todo`, and all that follow until the guess fits again."""
+        """Compute the rows in `todo`, and all that follow each until the guess fits again."""
         refused, done = list[RefusedRow](), -1
         for number in map(int, np.flatnonzero(todo)):
             if number > done:
@@ -265,7 +265,7 @@ class _RowByRow:
         )
 
     def _follow(self, number: int, todo: Any, refused: list[RefusedRow]) -> int:
-        """Ask from a row on; the last row that was asked about."""
+        """Compute from a row on; returns the last row that was computed."""
         state = self._state_before(number)
         while True:
             batch = self._batch(number)
@@ -296,7 +296,7 @@ class _RowByRow:
         return WrittenBatch(*(int(self._rows[name][number]) for name in WrittenBatch._fields))
 
     def _state_before(self, number: int) -> AuditedProducer:
-        """The state that the columns have, with the batches that a leader remembers."""
+        """The state in the columns, with the batches that a leader remembers."""
         value = {name: int(self._before[name][number]) for name in STATE}
         entry = transactions.ProducerStateEntry(
             producer_epoch=value["producer_epoch"],
@@ -336,7 +336,7 @@ class _RowByRow:
 
 
 def values_of(state: AuditedProducer) -> tuple[int, ...]:
-    """A state as the columns have it."""
+    """A state as values of the columns."""
     entry, batches = state.of_transactions, state.of_sequences.batches
     last = batches[-1] if batches else NOTHING
     return (
@@ -351,13 +351,13 @@ def values_of(state: AuditedProducer) -> tuple[int, ...]:
 
 
 def is_unknown(state: AuditedProducer) -> bool:
-    """Whether nothing is known of the producer."""
+    """Whether the producer has no state."""
     return state == UNKNOWN
 
 
 def is_ahead(rules: Rules, state: AuditedProducer, batch: WrittenBatch) -> bool:
-    """Whether a batch that is out of order goes on after a gap: within half of all sequences, or in
-    a newer epoch."""
+    """Whether a batch that is out of order continues after a gap: within half of all sequences, or
+    in a newer epoch."""
     if batch.is_marker or batch.producer_epoch < state.of_transactions.producer_epoch:
         return False
     if batch.producer_epoch > state.of_transactions.producer_epoch:

@@ -1,4 +1,5 @@
-"""Logs of any size with all plants in them, and whether an audit found these and nothing else."""
+"""Generates logs of any size with all planted defects, and checks that an audit finds exactly
+these."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ def filler() -> tuple[bytes, ...]:
 
 
 class OtherProducers:
-    """Ordinary producers: one without transactions a partition, and one transaction after another
-    over two partitions."""
+    """Ordinary producers: one without transactions for each partition, and one with successive
+    transactions over two partitions."""
 
     def __init__(self, cluster: PlantedCluster, partitions: int) -> None:
         self._cluster = cluster
@@ -36,7 +37,7 @@ class OtherProducers:
         self._payload: dict[str, Any] = {"payload": filler(), "records": FILLER_RECORDS}
 
     def write_some(self, rounds: int) -> None:
-        """A few batches to each partition, and a transaction with so many to two of them."""
+        """Write a few batches to each partition, and a transaction with as many to two of them."""
         for _ in range(rounds):
             for log, producer_id in zip(self._logs, self._plain, strict=True):
                 log.data(producer_id, 0, self._sequence, **self._payload)
@@ -57,8 +58,8 @@ class OtherProducers:
 def generate(
     directory: Path, size_bytes: int, *, of_each: int = 100, partitions: int = 8
 ) -> list[PlantedFinding]:
-    """Write logs of about `size_bytes` with so many plants of each kind, evenly; what an audit must
-    find, in the order of places. Raises OSError."""
+    """Write logs of about `size_bytes` with `of_each` plants of each kind, spread evenly. Returns
+    the findings that an audit must have, in the order of places. Raises OSError."""
     cluster = PlantedCluster(directory)
     background = OtherProducers(cluster, partitions)
     plants = [plant for _ in range(of_each) for plant in PLANTS.values()]
@@ -71,8 +72,8 @@ def generate(
 
 
 def differences(expected: Iterable[PlantedFinding], findings: Iterable[AuditFinding]) -> list[str]:
-    """What was expected and not found, and the other way round. Defects are compared by their
-    offsets; what is allowed is counted by partition."""
+    """The expected findings that are missing, and the unexpected ones. Defects are compared by
+    their offsets; allowed findings are counted by partition."""
     wanted = Counter(place_of(*one) for one in expected)
     found = Counter[PlantedFinding]()
     for one in findings:
@@ -86,5 +87,5 @@ def differences(expected: Iterable[PlantedFinding], findings: Iterable[AuditFind
 
 
 def place_of(kind: str, topic: str, partition: int, offset: int) -> PlantedFinding:
-    """What two findings are compared by."""
+    """The key by which two findings are compared."""
     return PlantedFinding(kind, topic, partition, offset if KINDS[kind].is_defect else -1)

@@ -1,7 +1,7 @@
-"""The headers of the batches in a segment, as one table, with their checksums checked.
+"""Reads the headers of the batches in a segment into one table, and checks their checksums.
 
-The chain of lengths is followed in Python; headers are then gathered at once. `google_crc32c`
-does the checksums. Batches before format 2 (magic 0 and 1) have no producers: they are counted, and
+Python follows the chain of lengths; then all headers are gathered at once. `google_crc32c` computes
+the checksums. Batches before format 2 (magic 0 and 1) have no producers: they are counted, and
 their checksums checked.
 """
 
@@ -47,7 +47,7 @@ WIRE: Final = np.dtype(
         ("record_count", ">i4"),
     ]
 )
-"""The header as it stands in the file. `DefaultRecordBatch`."""
+"""The header as the file has it. `DefaultRecordBatch`."""
 
 KEPT: Final = (
     "base_offset",
@@ -66,28 +66,30 @@ ROW: Final = np.dtype(
         ("coordinator_epoch", "i4"),
     ]
 )
-"""What is kept of a batch. `control_type` is -1 of data, `coordinator_epoch` of all but markers."""
+"""The values kept of a batch. `control_type` is -1 for data; `coordinator_epoch` is -1 except for
+markers."""
 
 SMALLEST_BYTES: Final = 14
-"""The least that a batch of any format announces."""
+"""The least length that a batch of any format has."""
 CRC_OFFSET: Final = 17
 OFFSETS_IN_SEGMENT: Final = 1 << 31
-"""More than a segment has: they are relative to its base offset, and signed."""
+"""More offsets than a segment has: they are relative to its base offset, and signed."""
 _offset_at: Final = Struct(">q").unpack_from
 _length_at: Final = Struct(">i").unpack_from
 _crc_at: Final = Struct(">I").unpack_from
 
 MARKER: Final = np.frombuffer(bytes.fromhex("200000000800000000"), np.uint8)
-"""A marker's record up to its type's last byte, which may be 1: length, attributes, deltas, the
-size of the key, version 0, type."""
+"""A marker's record up to the last byte of its type, which may be 1: length, attributes, deltas,
+the size of the key, version 0, type."""
 MARKER_BYTES: Final = len(MARKER) + 7
 VALUE_BYTES: Final = 12
-"""The size of a marker's value, as the record writes it."""
+"""The size of a marker's value, as the record has it."""
 
 
 class SegmentBatches(NamedTuple):
-    """What is in a file: `rows` of its sound batches; where it cannot be read any more, if there is
-    such a place; the base offsets of batches whose checksum is wrong; batches of older formats."""
+    """The content of a file: `rows` of its sound batches; the place from which on it is unreadable,
+    if any; the base offsets of batches with a wrong checksum; the number of batches in older
+    formats."""
 
     rows: Rows
     bytes: int
@@ -123,7 +125,8 @@ def read_batches(data: Content) -> SegmentBatches:
 
 
 def walk(data: Content) -> tuple[Any, Any, int]:
-    """Where each batch begins, the checksum that it should have, and where no batch follows."""
+    """The position of each batch, its expected checksum, and the position after which no batch
+    follows."""
     positions, checksums = list[int](), list[int]()
     add_position, add_checksum = positions.append, checksums.append
     position, last = 0, len(data)
@@ -147,7 +150,7 @@ def gather(buffer: Any, positions: Any, width: int) -> Any:
 
 
 def is_of_older_format(data: Content, position: int) -> bool:
-    """Whether a batch is one of magic 0 or 1, whose checksum is that of its bytes.
+    """Whether a batch has magic 0 or 1, and the checksum of its bytes.
     `LegacyRecord.ensureValid`."""
     (length,) = _length_at(data, position + 8)
     body = data[position + MAGIC_OFFSET : position + LOG_OVERHEAD_BYTES + length]
@@ -155,8 +158,8 @@ def is_of_older_format(data: Content, position: int) -> bool:
 
 
 def why_it_ends(data: Content, end: int, last_offset: int) -> tuple[int | None, int | None]:
-    """(where it is damaged, where it is torn off): a batch may be cut by the end of the file, and
-    then nothing is behind it; what is zero to the end was allocated in advance."""
+    """(where it is damaged, where it is torn off). The end of the file may cut a batch, and then
+    nothing follows; bytes that are zero to the end were allocated in advance."""
     rest = bytes(data[end:])
     if not rest.strip(b"\0"):
         is_cut = 0 < len(rest) < LOG_OVERHEAD_BYTES
@@ -166,7 +169,7 @@ def why_it_ends(data: Content, end: int, last_offset: int) -> tuple[int | None, 
 
 
 def begins_as_batch(rest: bytes, last_offset: int) -> bool:
-    """Whether this may be the beginning of the batch after one whose base offset is known."""
+    """Whether these bytes may begin a batch that follows one with a known base offset."""
     if len(rest) < LOG_OVERHEAD_BYTES:
         return True
     is_next = 0 < _offset_at(rest)[0] - last_offset < OFFSETS_IN_SEGMENT
@@ -175,7 +178,7 @@ def begins_as_batch(rest: bytes, last_offset: int) -> bool:
 
 
 def has_batch_behind(rest: bytes, last_offset: int) -> bool:
-    """Whether a whole batch stands anywhere in what cannot be read: then a length has changed."""
+    """Whether the unreadable part has a whole batch anywhere: then a length has changed."""
     at = rest.find(MAGIC, MAGIC_OFFSET + 1)
     while at >= 0:
         begin = at - MAGIC_OFFSET
@@ -191,7 +194,7 @@ def has_batch_behind(rest: bytes, last_offset: int) -> bool:
 
 
 def read_markers(data: Content, buffer: Any, positions: Any, rows: Rows) -> None:
-    """Fill the columns that only control batches have: at once where they have the usual form."""
+    """Fill the columns that only control batches have: all at once for those of the usual form."""
     rows["control_type"] = rows["coordinator_epoch"] = -1
     control = np.flatnonzero(rows["attributes"] & CONTROL)
     begins = positions[control] + HEADER_BYTES
@@ -211,7 +214,7 @@ def read_markers(data: Content, buffer: Any, positions: Any, rows: Rows) -> None
 
 
 def decoded_marker(data: Content, position: int) -> tuple[int, int]:
-    """(type, coordinator epoch) of a control batch of any form; -1 for what is no marker."""
+    """(type, coordinator epoch) of a control batch of any form; -1 if it is not a marker."""
     (length,) = _length_at(data, position + 8)
     try:
         batch = decode_batch(bytes(data[position : position + LOG_OVERHEAD_BYTES + length]))

@@ -1,4 +1,4 @@
-"""The kinds of findings: what each means, whether it is a defect, and what to do about it."""
+"""The kinds of findings: the meaning of each, whether it is a defect, and what to do about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple
 
 
 class FindingKind(NamedTuple):
-    """One kind; what is no defect is allowed, or cannot be told from what is still known."""
+    """One kind; a kind that is not a defect is allowed, or cannot be decided from the remaining
+    data."""
 
     is_defect: bool
     meaning: str
@@ -15,7 +16,7 @@ class FindingKind(NamedTuple):
 
 
 class AuditFinding(NamedTuple):
-    """What stands at one place; `details` are JSON values. `places` share the finding."""
+    """A finding at one place; `details` are JSON values. `places` share the finding."""
 
     kind: str
     topic: str
@@ -34,7 +35,7 @@ ABORT: Final = (
     " --partition {partition} --start-offset {offset}"
 )
 SERVERS: Final = "HOST:PORT"
-"""What stands in an action for brokers that are not known."""
+"""The text in an action that stands for unknown brokers."""
 NOTHING: Final = "Nothing."
 
 KINDS: Final[Mapping[str, FindingKind]] = {

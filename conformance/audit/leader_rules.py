@@ -1,8 +1,8 @@
 """The model's rules of a leader: as plain functions of one producer, and lifted to arrays.
 
-A leader keeps of each producer what two compositions of the model say: the idempotent one knows the
-sequences of its last batches, the transactional one its epoch, its coordinator's epoch and where
-its open transaction begins. The functions here ask both; no rule is written here.
+A leader's state of a producer is in two compositions of the model: the idempotent one has the
+sequences of the last batches; the transactional one has the epoch, the coordinator's epoch and the
+start of the open transaction. The functions here call both; they contain no rule of their own.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ STATE: Final = (
     "remembered",
     "first_offset",
 )
-"""What a leader knows of a producer before a batch, as columns."""
+"""A leader's state of a producer before a batch, as columns."""
 
 Columns = dict[str, Any]
 """Arrays by name."""
 
 
 class WrittenBatch(NamedTuple):
-    """A batch or a marker, as the rules need it."""
+    """A batch or a marker, with the values that the rules need."""
 
     base_offset: int
     last_offset_delta: int
@@ -65,22 +65,22 @@ class WrittenBatch(NamedTuple):
 
     @property
     def is_marker(self) -> bool:
-        """Whether it ends a transaction."""
+        """Whether the batch ends a transaction."""
         return self.control_type >= 0
 
     @property
     def is_transactional(self) -> bool:
-        """Bit 4."""
+        """Bit 4 of the attributes."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def has_sequence(self) -> bool:
-        """CoordinatorLogs write offsets without sequences."""
+        """Whether the batch has a sequence: coordinators write offsets without sequences."""
         return self.base_sequence >= 0
 
 
 class AuditedProducer(NamedTuple):
-    """What a leader knows of one producer, in the records of both compositions."""
+    """A leader's state of one producer, in the records of both compositions."""
 
     of_sequences: sequences.ProducerStateEntry
     of_transactions: transactions.ProducerStateEntry
@@ -91,12 +91,12 @@ UNKNOWN: Final = AuditedProducer(sequences.UNKNOWN_PRODUCER, transactions.UNKNOW
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one release. Transactions are held to those of V1 requests, which brokers of any
-    level take: a log does not say what its clients sent."""
+    """The rules of one release. Transactions are judged by the rules of V1 requests, which brokers
+    of any level accept: a log does not say which requests its clients sent."""
 
     release: str
 
-    # Configurations: the sizes are the protocol's own
+    # Configurations: sizes are those of the protocol
 
     def idempotent(self, window: int, **rules: Any) -> idempotent.Configuration:
         """The configuration of the idempotent composition, with some rules replaced."""
@@ -113,8 +113,8 @@ class Rules:
         return idempotent.Configuration(variant, bounds, idempotent.Budgets())
 
     def transactional(self) -> transactional.Configuration:
-        """The configuration of the transactional composition; before the oldest release that it
-        has, leaders did the same with batches and markers of V1."""
+        """The configuration of the transactional composition. For releases before its oldest one,
+        leaders treated batches and markers of V1 in the same way."""
         bounds = replace(
             transactional.Bounds(),
             max_epoch=MAX_EPOCH,
@@ -131,7 +131,7 @@ class Rules:
     # One producer, one batch
 
     def check(self, state: AuditedProducer, batch: WrittenBatch, **rules: Any) -> int:
-        """Why a leader would not append the batch; 0 if it would."""
+        """The error with which a leader would refuse the batch; 0 if it would append it."""
         if batch.is_marker:
             k = transactional_of(self)
             return int(transactions.check_marker(k, state.of_transactions, marker_of(batch)))
@@ -141,14 +141,14 @@ class Rules:
         return int(sequences.check_append(k_of, state.of_sequences, produced_of(batch)))
 
     def is_remembered(self, state: AuditedProducer, batch: WrittenBatch) -> bool:
-        """Whether a leader would know the batch again, and not append it."""
+        """Whether a leader would recognise the batch as a duplicate, and not append it."""
         k = idempotent_of(self, ())
         found = sequences.find_duplicates(k, state.of_sequences, produced_of(batch))
         return batch.has_sequence and len(found) > 0
 
     def append(self, state: AuditedProducer, batch: WrittenBatch) -> AuditedProducer:
-        """What a leader knows once the batch or marker is in its log. Batches of the transactional
-        composition have one record each: the last sequence is the idempotent one's."""
+        """A leader's state after it has appended the batch or marker. Batches of the transactional
+        composition have one record each: the last sequence comes from the idempotent one."""
         if batch.is_marker:
             ended = transactions.ended(state.of_transactions, marker_of(batch))
             kept = state.of_sequences.batches if ended.remembered > 0 else ()
@@ -168,7 +168,7 @@ class Rules:
         return AuditedProducer(known, replace(entry, last_sequence=last))
 
     def next_sequence(self, state: AuditedProducer) -> int:
-        """The sequence that would follow."""
+        """The sequence that must follow."""
         batches = state.of_sequences.batches
         last = batches[-1].last_sequence if batches else produced.NO_SEQUENCE
         k = idempotent_of(self, ())
@@ -177,13 +177,13 @@ class Rules:
 
 @cache
 def idempotent_of(rules: Rules, replaced: tuple[tuple[str, Any], ...]) -> idempotent.Configuration:
-    """The configuration with the release's own window, made once."""
+    """The configuration with the release's own window; it is made once."""
     return rules.idempotent(idempotent.Bounds().window, **dict(replaced))
 
 
 @cache
 def transactional_of(rules: Rules) -> transactional.Configuration:
-    """The configuration, made once."""
+    """The configuration; it is made once."""
     return rules.transactional()
 
 
@@ -226,11 +226,11 @@ OPERATIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "or": np.logical_or,
     "ite": np.where,
 }
-"""What each operation of the graph does with arrays."""
+"""The array function for each operation of the graph."""
 
 
 def evaluate(roots: Iterable[Node], leaves: Mapping[str, Any]) -> list[Any]:
-    """The roots' values, as arrays or, where they are constant, as numbers."""
+    """The values of the roots: arrays, or numbers where they are constant."""
     wanted = list(roots)
     known: dict[int, Any] = {}
     for node in reachable(wanted):
@@ -244,7 +244,7 @@ def evaluate(roots: Iterable[Node], leaves: Mapping[str, Any]) -> list[Any]:
 
 
 class LiftedRule(NamedTuple):
-    """What one rule makes of the columns: an error, and the state after, by column."""
+    """A rule as columns: an error, and the state after the batch, by column."""
 
     error: Node
     after: Mapping[str, Node]
@@ -256,8 +256,8 @@ class LiftedRule(NamedTuple):
 
 
 class LiftedRules(NamedTuple):
-    """The rules that `Rules` asks, over arrays; a first batch begins at 0, so that whatever else
-    comes first is looked at."""
+    """The rules that `Rules` calls, over arrays. The first batch must begin at 0, so that any other
+    first batch is examined."""
 
     of_batch: LiftedRule
     of_unsequenced: LiftedRule
@@ -278,7 +278,7 @@ def lift(rules: Rules) -> LiftedRules:
 
 
 def _of_batch(k: idempotent.Configuration, transaction: Mapping[str, Node]) -> LiftedRule:
-    """A batch without a sequence leaves what is known of sequences as it is."""
+    """A batch without a sequence leaves the state of sequences unchanged."""
     evaluator = Evaluator(load_package("model.idempotent"), k)
     known = evaluator.shapes.leaves(sequences.ProducerStateEntry, "known")
     stored = evaluator.shapes.leaves(sequences.StoredBatch, "stored")
@@ -322,7 +322,7 @@ def _begins(entry: Rec) -> Node:
 
 
 def leaves_of(before: Columns, rows: Columns) -> Columns:
-    """The leaves of the lifted rules, by name, of a producer's state and a batch or marker."""
+    """The leaves of the lifted rules, by name, for a producer's state and a batch or marker."""
     return {
         "known.producer_epoch": before["producer_epoch"],
         "len(known.batches)": (before["last_sequence"] >= 0).astype(np.int64),

@@ -1,8 +1,9 @@
-"""A cluster's topics as segments, by Fetch: read_uncommitted, so that control batches come, too.
+"""Copies a cluster's topics as segments, by Fetch with read_uncommitted, so that control batches
+come.
 
-1. What is copied of a partition ends at the high watermark of its first answer.
-2. Internal topics come first: a transaction that ends meanwhile is then open in the coordinator's
-   log and ended in its partitions, and never the other way round.
+1. The copy of a partition ends at the high watermark of its first answer.
+2. Internal topics come first. So a transaction that ends meanwhile is open in the coordinator's log
+   and ended in its partitions, and never the other way round.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ At = tuple[str, int]
 
 
 class FetchRefused(Exception):
-    """The cluster does not give what it was asked for; the message says what."""
+    """The cluster refuses a request; the message says which."""
 
     exit_code = 3
 
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """Where a cluster is, how to prove who asks, and which of its topics are wanted."""
+    """A cluster's address, the client's credentials, and an expression for the topics."""
 
     bootstrap_servers: str
     security: ClientSecurity
@@ -51,13 +52,13 @@ class LiveCluster:
 
 
 def check_cluster(cluster: LiveCluster) -> None:
-    """Whether the cluster answers, and has topics whose name matches. Raises BadUse, FetchRefused,
-    OSError."""
+    """Check that the cluster answers, and has topics with a matching name. Raises BadUse,
+    FetchRefused, OSError."""
     asyncio.run(_check(cluster))
 
 
 def copy_cluster(cluster: LiveCluster, directory: Path) -> None:
-    """Copy topics whose name matches into a log directory. Raises BadUse, FetchRefused,
+    """Copy topics with matching names into a log directory. Raises BadUse, FetchRefused,
     OSError."""
     asyncio.run(_copy(cluster, directory))
 
@@ -92,7 +93,7 @@ async def _client(cluster: LiveCluster) -> AsyncIterator[NetworkClient]:
 
 
 async def find_topics(client: NetworkClient, topics: str | None) -> Sequence[At]:
-    """All partitions of topics whose name matches, internal ones first. Raises BadUse, OSError."""
+    """All partitions of topics with matching names, internal ones first. Raises BadUse, OSError."""
     connection = await client.any_connection()
     answer = await ask(
         client,
@@ -110,14 +111,14 @@ async def find_topics(client: NetworkClient, topics: str | None) -> Sequence[At]
 
 
 async def ask(client: NetworkClient, connection: Connection, api: ApiKey, body: Body) -> Body:
-    """One answer. Raises OSError."""
+    """The answer to one request. Raises OSError."""
     async with asyncio.timeout(REQUEST_TIMEOUT_MS / 1_000):
         version = min(client.version(api), NEWEST_BY_NAME.get(api, client.version(api)))
         return await connection.request(api, version, body)
 
 
 async def copy_partition(client: NetworkClient, at: At, folder: Path) -> None:
-    """One partition, as one segment. Raises FetchRefused, OSError."""
+    """Copy one partition, as one segment. Raises FetchRefused, OSError."""
     node_id = client.leaders.get(at, -1)
     if node_id < 0:
         raise FetchRefused(f"{at[0]}-{at[1]} has no leader; leave it out by --topics")
@@ -130,7 +131,7 @@ async def copy_partition(client: NetworkClient, at: At, folder: Path) -> None:
 
 
 async def first_offset(client: NetworkClient, connection: Connection, at: At) -> int:
-    """Where the log begins. Raises FetchRefused, OSError."""
+    """The log start offset. Raises FetchRefused, OSError."""
     wanted = {"partition_index": at[1], "timestamp": EARLIEST}
     body = {
         "replica_id": CONSUMER_REPLICA,

@@ -1,12 +1,12 @@
-"""Transactions across partitions: torn ones, and those that hang.
+"""Finds transactions that are torn across partitions, and those that hang.
 
-The ends that partitions have are put together as transactions:
+The ends in all partitions are joined to transactions:
 
-- A marker of a newer epoch than its records ends one transaction alone (KIP-890, and whenever a
-  coordinator ends a transaction by itself): all markers of that producer id and epoch belong
-  together.
-- Of one epoch, many transactions may end. Which ends belong together is known where the
-  coordinator's decisions are: by order and by time.
+- A marker whose epoch is newer than its records' ends only one transaction (KIP-890, and whenever a
+  coordinator ends a transaction by itself). All markers with this producer id and epoch belong to
+  it.
+- With one epoch, many transactions may end. If the coordinator's decisions are present, they tell
+  which ends belong together: by order and by time.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ EpochOfMarkers = tuple[int, int]
 
 @dataclass(slots=True)
 class AuditedTransaction:
-    """One transaction: its ends by partition, and what its coordinator decided, if that is
-    known."""
+    """One transaction: its ends by partition, and the coordinator's decision, if known."""
 
     producer_id: int
     decision: StateRecord | None = None
@@ -37,12 +36,13 @@ class AuditedTransaction:
 
     @property
     def outcomes(self) -> dict[At, str | None]:
-        """The outcome of its records at each partition that has some."""
+        """The outcome of its records at each partition that has any."""
         return {at: end.outcome for at, end in self.ends.items() if end.first_offset >= 0}
 
     @property
     def decided(self) -> str | None:
-        """The coordinator's decision; without it what markers say, if they agree."""
+        """The coordinator's decision; if it is unknown, the outcome of the markers, if they
+        agree."""
         if self.decision is not None:
             return self.decision.outcome
         said = {end.outcome for end in self.ends.values()} - {None}
@@ -50,7 +50,7 @@ class AuditedTransaction:
 
     @property
     def is_torn(self) -> bool:
-        """Whether readers get some of its records and not others, or not as was decided."""
+        """Whether readers get only some of its records, or another outcome than the decision."""
         said = set(self.outcomes.values())
         if self.decision is not None:
             said.add(self.decision.outcome)
@@ -71,7 +71,7 @@ def judge_outcomes(
 
 
 class OutcomeJudge:
-    """Puts ends together as transactions."""
+    """Joins ends to transactions."""
 
     def __init__(
         self,
@@ -98,8 +98,8 @@ class OutcomeJudge:
                     self._own_epoch[key][at] = end
 
     def transactions(self) -> Iterator[AuditedTransaction]:
-        """All transactions that are known to be one: by their decisions, or else by their own
-        epochs."""
+        """All ends that are known to be one transaction: by decisions, or by an epoch of its
+        own."""
         decided = self._coordinators.decisions
         for key, decisions in decided.items():
             yield from self._of_decisions(key, decisions)
@@ -110,7 +110,7 @@ class OutcomeJudge:
     def _of_own_epoch(
         self, key: EpochOfMarkers, ends: Mapping[At, TransactionEnd]
     ) -> AuditedTransaction:
-        """One transaction, with records that no marker ended although it is over elsewhere."""
+        """One transaction, including records that no marker ended although it is over elsewhere."""
         one = AuditedTransaction(key[0], None, dict(ends))
         for at, all_ends in self._of_producer[key[0]].items():
             last = all_ends[-1]
@@ -122,7 +122,7 @@ class OutcomeJudge:
     def _of_decisions(
         self, key: EpochOfMarkers, decisions: Sequence[StateRecord]
     ) -> Iterator[AuditedTransaction]:
-        """The transactions whose markers have one epoch, as the coordinator decided them."""
+        """The transactions whose markers share an epoch, as the coordinator decided them."""
         found = {one.place: AuditedTransaction(key[0], one) for one in decisions}
         for at in sorted(frozenset[At]().union(*(one.partitions for one in decisions))):
             here = [one for one in decisions if at in one.partitions]
@@ -137,20 +137,20 @@ class OutcomeJudge:
     def _ended_otherwise(
         self, decision: StateRecord, ends: Iterable[TransactionEnd]
     ) -> TransactionEnd | None:
-        """Where the decision's marker is missing: what became of its records, which are open, or
-        were ended by the marker of a later transaction."""
+        """The fate of records whose partition lacks the decision's marker: they are open, or the
+        marker of a later transaction ended them."""
         if self._coordinators.is_pending(decision) or not self._is_settled(decision):
             return None
         return next((end for end in ends if is_open_at(end, decision)), None)
 
     def _is_settled(self, decision: StateRecord) -> bool:
-        """Whether its markers came before the partitions were read."""
+        """Whether its markers must have been written before the partitions were read."""
         age_ms = self._newest - decision.timestamp
         return not self._settings.is_live or age_ms > self._settings.max_transaction_ms
 
     def _is_old(self, end: TransactionEnd) -> bool:
-        """Whether its marker should be there. Where coordinators were at work or are not all here,
-        it is by age alone."""
+        """Whether its marker is overdue. If coordinators were working, or not all of their logs are
+        present, age alone decides."""
         if self._coordinators.is_complete and not self._settings.is_live:
             return True
         return self._newest - end.first_timestamp > self._settings.max_transaction_ms
@@ -158,7 +158,7 @@ class OutcomeJudge:
     # Open transactions
 
     def finding_of_open(self, at: At, end: TransactionEnd) -> AuditFinding:
-        """Whether a transaction without an end hangs, and since when."""
+        """The finding for a transaction without an end: whether it hangs, and since when."""
         is_hanging, why = self._hangs(at, end)
         known = self._coordinators.latest.get(end.producer_id)
         details: dict[str, Any] = {
@@ -199,7 +199,7 @@ def is_open_at(end: TransactionEnd, decision: StateRecord) -> bool:
 def align(
     decisions: Sequence[StateRecord], ends: Sequence[TransactionEnd]
 ) -> Iterable[tuple[StateRecord, TransactionEnd]]:
-    """Which end is of which decision: by time, or, where clocks differ, from the last one on. Where
+    """Assigns ends to decisions: by time, or, if clocks differ, from the last one backwards. If
     neither explains the log, by time."""
     timed = list(by_time(decisions, ends))
     if len(timed) == len(decisions) and agree(timed):
@@ -209,14 +209,14 @@ def align(
 
 
 def agree(pairs: Iterable[tuple[StateRecord, TransactionEnd]]) -> bool:
-    """Whether each end is what was decided."""
+    """Whether each end has the decision's outcome."""
     return all(decision.outcome == end.outcome for decision, end in pairs)
 
 
 def by_time(
     decisions: Sequence[StateRecord], ends: Sequence[TransactionEnd]
 ) -> Iterator[tuple[StateRecord, TransactionEnd]]:
-    """Each decision with the first marker between it and the next."""
+    """Each decision with the first marker between it and the next decision."""
     following = [one.timestamp for one in decisions[1:]] + [1 << 62]
     for decision, until in zip(decisions, following, strict=True):
         fitting = (end for end in ends if decision.timestamp <= end.timestamp < until)
@@ -226,7 +226,7 @@ def by_time(
 
 
 def finding_of_torn(one: AuditedTransaction) -> AuditFinding:
-    """At the partition that differs from what was decided, or from the first."""
+    """The finding at the partition that differs from the decision, or at the first partition."""
     outcomes = one.outcomes
     first = one.decided or outcomes[min(outcomes)]
     at = min(at for at, outcome in outcomes.items() if outcome != first)

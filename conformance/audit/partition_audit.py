@@ -1,4 +1,4 @@
-"""The audit of one partition: findings, and the ends of its transactions."""
+"""The audit of one partition: its findings, and the ends of its transactions."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ OUTCOMES: Final = {kind.value: kind.name for kind in (ControlType.ABORT, Control
 
 @dataclass(frozen=True, slots=True)
 class AuditSettings:
-    """What is taken for granted; times in ms, as the brokers' properties say them."""
+    """The assumptions of an audit; times in ms, as in the brokers' properties."""
 
     release: str
     producer_expiration_ms: int = DAY_MS
     max_transaction_ms: int = 900_000
     is_live: bool = False
-    """Brokers were at work while their logs were read: the logs are not of one moment."""
+    """Brokers were running while their logs were read, so the logs are not of one moment."""
 
 
 class TransactionEnd(NamedTuple):
-    """The end of a transaction at a partition, or, without `outcome`, one that is open.
+    """The end of a transaction at a partition; without `outcome`, an open transaction.
 
-    `first_offset` is -1 where a marker ended nothing. `behind` is the offset of a marker of the
-    same epoch that an open transaction stands behind, -1 without one.
+    `first_offset` is -1 if a marker ended nothing. `behind` is the offset of a marker of the same
+    epoch that comes before an open transaction, -1 if there is none.
     """
 
     producer_id: int
@@ -58,16 +58,17 @@ class TransactionEnd(NamedTuple):
 
     @property
     def has_own_epoch(self) -> bool:
-        """The marker's epoch is newer than the records': no other transaction ended with it."""
+        """Whether the marker's epoch is newer than the records': then it ended no other
+        transaction."""
         return self.outcome is not None and self.marker_epoch > self.producer_epoch
 
 
 UNREADABLE: Final = frozenset({"crc", "damaged", "truncated_tail"})
-"""Findings behind which there may be more than could be read."""
+"""Findings that may hide further ones in the unreadable part."""
 
 
 class PartitionAudit(NamedTuple):
-    """What one partition gives."""
+    """The result of the audit of one partition."""
 
     topic: str
     partition: int
@@ -86,15 +87,15 @@ class PartitionAudit(NamedTuple):
 
     @property
     def is_damaged(self) -> bool:
-        """Whether some of its batches cannot be read."""
+        """Whether some of its batches are unreadable."""
         return any(finding.kind in UNREADABLE for finding in self.findings)
 
 
 def audit_partition(log: PartitionSource, settings: AuditSettings) -> PartitionAudit:
-    """Read a partition and judge it. Raises OSError.
+    """Read a partition and audit it. Raises OSError.
 
-    Offsets that a transaction commits are written by their coordinator, which numbers no batch:
-    each has base sequence 0 (`CoordinatorRuntime`), and no leader looks at it
+    The coordinator writes the offsets that a transaction commits, and does not number these
+    batches: each has base sequence 0 (`CoordinatorRuntime`), and no leader checks it
     (`AppendOrigin.COORDINATOR`).
     """
     segments = [read_batches(data) for data in log.read()]
@@ -123,7 +124,7 @@ def audit_partition(log: PartitionSource, settings: AuditSettings) -> PartitionA
 
 
 class PartitionJudge:
-    """What the rows of one partition say."""
+    """The findings in the rows of one partition."""
 
     def __init__(
         self, log: PartitionSource, settings: AuditSettings, rows: Rows, folded: Folded
@@ -135,7 +136,7 @@ class PartitionJudge:
         self._missing = np.append(rows["base_offset"], last[-1:] + 1) - np.append(
             rows["base_offset"][:1], last + 1
         )
-        """Offsets that are missing before each row; less than 0 where some are given twice."""
+        """Offsets that are missing before each row; negative if some offsets are given twice."""
         self._missing_before = np.cumsum(np.maximum(self._missing, 0))
         self.end_offset = int(last[-1]) + 1 if len(rows) else 0
 
@@ -145,7 +146,7 @@ class PartitionJudge:
     # Files
 
     def of_files(self, segments: list[SegmentBatches]) -> Iterator[AuditFinding]:
-        """Checksums, what cannot be read, batches of older formats."""
+        """Findings about files: checksums, unreadable parts, batches of older formats."""
         for number, (name, segment) in enumerate(zip(self._log.segments, segments, strict=True)):
             for offset, position in segment.corrupt:
                 where = {"segment": name, "position": position}
@@ -163,7 +164,7 @@ class PartitionJudge:
 
     @staticmethod
     def _end_of(segment: SegmentBatches, name: str) -> int:
-        """The offset that comes after what could be read."""
+        """The offset after the readable part."""
         if not len(segment.rows):
             return int(Path(name).stem)
         last = segment.rows[-1]
@@ -172,7 +173,8 @@ class PartitionJudge:
     # Offsets
 
     def of_offsets(self) -> Iterator[AuditFinding]:
-        """What is missing of the head, between batches and in them; offsets that go back."""
+        """Findings about offsets: missing at the head, between batches and in them; offsets that go
+        back."""
         rows = self._rows
         if not len(rows):
             return
@@ -196,13 +198,14 @@ class PartitionJudge:
     # Producers
 
     def of_producers(self) -> Iterator[AuditFinding]:
-        """What the model's rules refuse; what they take, and is worth a word."""
+        """Findings about producers: batches that the model's rules refuse, and accepted ones worth
+        a remark."""
         counted = Counter[str]()
         first = dict[str, AuditFinding]()
         for refused in self._folded.refused:
             finding = self._of_refused(refused)
             if finding.kind == "gap" and self._is_filled(refused, **finding.details):
-                continue  # what comes late is a finding where it stands
+                continue  # a late batch is a finding at its place
             if finding.kind in SUMMED:
                 counted[finding.kind] += 1
                 first.setdefault(finding.kind, finding)
@@ -239,8 +242,8 @@ class PartitionJudge:
     def missing_offsets_before(self, refused: RefusedRow) -> int:
         """Offsets missing between a batch and the producer's batch before it.
 
-        Where none of its epoch is left, they are counted from its last row of another epoch, or
-        else from the beginning: compaction leaves markers whose data is gone.
+        If no earlier batch of its epoch is left, they are counted from the producer's last row of
+        another epoch, or from the beginning: compaction leaves markers whose data is gone.
         """
         batches = refused.state.of_sequences.batches
         if batches:
@@ -253,7 +256,8 @@ class PartitionJudge:
         return int(self._missing_before[here]) + head
 
     def _end_of_other_epochs(self, refused: RefusedRow) -> int:
-        """The offset of the producer's last row of another epoch before, -1 if there is none."""
+        """The offset of the producer's last row of another epoch before this one, -1 if there is
+        none."""
         rows, batch = self._folded.rows, refused.batch
         begin = int(np.searchsorted(rows["producer_id"], batch.producer_id))
         part = slice(begin, refused.number)
@@ -261,7 +265,7 @@ class PartitionJudge:
         return int(others[-1]) if len(others) else -1
 
     def is_behind_missing_offsets(self, refused: RefusedRow) -> bool:
-        """Whether the producer's earlier batches may be among what is deleted or missing."""
+        """Whether the producer's earlier batches may be among deleted or missing ones."""
         number = int(np.searchsorted(self._rows["base_offset"], refused.batch.base_offset))
         return bool(self._rows["base_offset"][0] > 0 or self._missing_before[number] > 0)
 
@@ -273,7 +277,7 @@ class PartitionJudge:
         return refused.batch.max_timestamp - before
 
     def original_of(self, refused: RefusedRow) -> int | None:
-        """The offset of an earlier batch of these sequences."""
+        """The offset of an earlier batch with these sequences."""
         rows, batch, end = self._folded.rows, refused.batch, refused.number
         begin = int(np.searchsorted(rows["producer_id"], batch.producer_id))
         same = np.ones(end - begin, bool)
@@ -283,7 +287,7 @@ class PartitionJudge:
         return int(rows["base_offset"][begin + found[0]]) if len(found) else None
 
     def accepts(self, refused: RefusedRow) -> bool:
-        """Whether a leader that has forgotten the producer takes the batch."""
+        """Whether a leader that has forgotten the producer accepts the batch."""
         return not self._rules.check(UNKNOWN, refused.batch)
 
     def is_forgotten(self, refused: RefusedRow) -> bool:
@@ -292,7 +296,7 @@ class PartitionJudge:
         return long_ago and self.accepts(refused)
 
     def sequence_after(self, refused: RefusedRow) -> int:
-        """The sequence that should have come."""
+        """The sequence that was expected."""
         same = refused.batch.producer_epoch == refused.state.of_transactions.producer_epoch
         return self._rules.next_sequence(refused.state) if same else 0
 
@@ -314,7 +318,7 @@ class PartitionJudge:
         yield from self._summed("shared_epoch", same & self._has_ended_before(same))
 
     def _has_ended_before(self, ends: Any) -> Any:
-        """Which rows have an earlier end of the same producer id and epoch."""
+        """The rows with an earlier end of the same producer id and epoch."""
         numbers = np.flatnonzero(ends)
         ids, epochs = (self._folded.rows[n][numbers] for n in ("producer_id", "producer_epoch"))
         again = np.zeros(len(ends), bool)
@@ -337,7 +341,7 @@ class PartitionJudge:
     # Transactions
 
     def endings(self) -> Iterator[TransactionEnd]:
-        """Each end of a transaction, and those that are open."""
+        """Each end of a transaction, and the open transactions."""
         folded, rows = self._folded, self._folded.rows
         ends = np.flatnonzero((rows["control_type"] >= 0) & folded.is_taken)
         epochs, kinds = (rows[name][ends] for name in ("producer_epoch", "control_type"))
@@ -357,7 +361,7 @@ class PartitionJudge:
         epochs: Iterable[int],
         outcomes: Iterable[str | None],
     ) -> Iterator[TransactionEnd]:
-        """The ends at some rows, by the state there; columns are made at once."""
+        """The ends at these rows, by the state there; columns are made at once."""
         rows, first = self._folded.rows, state["first_offset"][numbers]
         return map(
             TransactionEnd,
@@ -372,15 +376,15 @@ class PartitionJudge:
         )
 
     def _timestamps_at(self, offsets: Any) -> Any:
-        """When the batches at these offsets were written, -1 where there is no offset."""
+        """The timestamps of the batches at these offsets, -1 for no offset."""
         if not len(offsets):
             return offsets
         numbers = np.searchsorted(self._rows["base_offset"], offsets)
         return np.where(offsets >= 0, self._rows["max_timestamp"][numbers], -1)
 
     def _marker_before(self, number: int, epoch: int, offset: int) -> int:
-        """The last marker of the producer before a row and an offset, of this epoch or a newer
-        one; -1 if there is none."""
+        """The producer's last marker before a row and an offset, of this epoch or a newer one; -1
+        if there is none."""
         rows = self._folded.rows
         begin = int(np.searchsorted(rows["producer_id"], rows["producer_id"][number]))
         part = slice(begin, number)
@@ -389,14 +393,14 @@ class PartitionJudge:
         return int(found[-1]) if len(found) else -1
 
     def marker_before(self, refused: RefusedRow) -> int:
-        """The marker that a transactional batch stands behind, -1 if there is none."""
+        """The last marker before a transactional batch that is late, -1 if there is none."""
         batch = refused.batch
         if not batch.is_transactional:
             return -1
         return self._marker_before(refused.number, batch.producer_epoch, batch.base_offset)
 
 
-# What a refusal means
+# The meaning of a refusal
 
 Meaning = tuple[str, Mapping[str, Any]]
 
@@ -416,14 +420,14 @@ def kind_of(judge: PartitionJudge, refused: RefusedRow) -> Meaning:
 
 
 def of_older_epoch(judge: PartitionJudge, refused: RefusedRow) -> Meaning:
-    """A zombie's batch, or one behind the marker that ended its transaction."""
+    """A zombie's batch, or a batch after the marker that ended its transaction."""
     marker = judge.marker_before(refused)
     newest = {"newest_epoch": refused.state.of_transactions.producer_epoch}
     return ("epoch_back", newest) if marker < 0 else ("late", {**newest, "marker_offset": marker})
 
 
 def of_older_sequence(judge: PartitionJudge, refused: RefusedRow) -> Meaning:
-    """A copy, or what was overtaken."""
+    """A duplicate, or a batch that was overtaken."""
     original = judge.original_of(refused)
     if original is not None:
         return "duplicate", {"original_offset": original, "is_remembered": refused.is_remembered}
@@ -431,7 +435,7 @@ def of_older_sequence(judge: PartitionJudge, refused: RefusedRow) -> Meaning:
 
 
 def of_missing_sequences(judge: PartitionJudge, refused: RefusedRow) -> Meaning:
-    """A gap, or what explains it."""
+    """A gap, or the reason for it."""
     expected = judge.sequence_after(refused)
     missing = (refused.batch.base_sequence - expected) & MAX_SEQUENCE
     details = {"expected_sequence": expected, "missing_sequences": missing}

@@ -1,8 +1,8 @@
-"""Logs with planted defects: what an audit must find, and nothing else.
+"""Logs with planted defects: exactly these an audit must find.
 
-`PLANTS` has a function for each kind. It writes a few batches of producers of its own that show the
-kind, or, with `broken=False`, the same without it. Segments, batches and the coordinators' log are
-as a broker writes them.
+`PLANTS` has a function for each kind. It writes a few batches of new producers that show the kind,
+or, with `broken=False`, the same batches without the defect. Segments, batches and the
+coordinators' log have the form in which a broker writes them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from impl.protocol.records import encode_record
 
 SEGMENT_BYTES: Final = 256 << 20
 NEWEST: Final = 1_750_000_000_000
-"""When the logs begin, in ms."""
+"""The time at which the logs begin, in ms."""
 TOPIC_OF_PLANTS: Final = "planted"
 OTHER: Final = "planted-too"
 
@@ -44,7 +44,7 @@ State = TransactionState
 
 
 class PlantedFinding(NamedTuple):
-    """A finding that must be there."""
+    """A finding that an audit must have."""
 
     kind: str
     topic: str
@@ -64,11 +64,11 @@ class PlantedPartition:
 
     @property
     def at(self) -> TopicPartition:
-        """Its name."""
+        """The name of the partition."""
         return TopicPartition(self.topic, self.number)
 
     def write(self, batch: bytes, offsets: int) -> int:
-        """Append bytes that take so many offsets; the first of these."""
+        """Append bytes that take this many offsets; returns the first of them."""
         if self._file is None or self._file.tell() + len(batch) > SEGMENT_BYTES:
             self.close()
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -88,8 +88,8 @@ class PlantedPartition:
         payload: tuple[bytes, ...] = (),
         change: bytes = b"",
     ) -> int:
-        """A batch of some records; its base offset. `change` are other bytes at its end, with the
-        checksum as it was."""
+        """Write a batch of some records; returns its base offset. `change` replaces the bytes at
+        its end, and leaves the checksum unchanged."""
         now = self._clock.tick()
         written = payload or tuple(
             encode_record(number, 0, None, b"planted", ()) for number in range(records)
@@ -109,7 +109,7 @@ class PlantedPartition:
         return self.write(batch[: len(batch) - len(change)] + change, records)
 
     def marker(self, producer_id: int, epoch: int, outcome: str = "COMMIT") -> int:
-        """The end of a transaction; its offset."""
+        """Write the end of a transaction; returns its offset."""
         marker = marker_batch(
             EndTransactionMarker(ControlType[outcome], 0),
             producer_id=producer_id,
@@ -119,7 +119,7 @@ class PlantedPartition:
         return self.write(encode_batch(marker._replace(base_offset=self.end_offset)), 1)
 
     def keyed(self, key: bytes, value: bytes | None) -> int:
-        """A record of an internal topic; its offset."""
+        """Write a record of an internal topic; returns its offset."""
         now = self._clock.tick()
         batch = RecordBatch(
             records=(Record(0, now, key, value),),
@@ -133,7 +133,7 @@ class PlantedPartition:
         return self.write(encode_batch(batch), 1)
 
     def remove(self, offsets: int) -> None:
-        """Offsets that compaction took."""
+        """Remove offsets, as compaction does."""
         self.end_offset += offsets
 
     def close(self) -> None:
@@ -145,20 +145,20 @@ class PlantedPartition:
 
 @dataclass(slots=True)
 class PlantedClock:
-    """Time that passes with each batch, in ms."""
+    """A clock that advances with each batch, in ms."""
 
     now: int = NEWEST
 
     def tick(self, ms: int = 1) -> int:
-        """Some ms later."""
+        """Advance the clock by this many ms."""
         self.now += ms
         return self.now
 
 
 @dataclass(slots=True)
 class PlantedCluster:
-    """The logs of a cluster, and what an audit must find in them; with `logs_states`, also those of
-    its coordinator."""
+    """The logs of a cluster, with the findings that an audit must have; with `logs_states`, also
+    the logs of its coordinator."""
 
     directory: Path
     logs_states: bool = True
@@ -170,7 +170,7 @@ class PlantedCluster:
     def partition(
         self, topic: str = TOPIC_OF_PLANTS, number: int = 0, first_offset: int = 0
     ) -> PlantedPartition:
-        """A partition, made at its first use."""
+        """A partition; it is made at its first use."""
         key = (topic, number)
         if key not in self._partitions:
             folder = self.directory / f"{topic}-{number}"
@@ -178,12 +178,12 @@ class PlantedCluster:
         return self._partitions[key]
 
     def producer_id(self) -> int:
-        """One that nobody has."""
+        """An unused producer id."""
         self._producers += 1
         return self._producers
 
     def expect(self, kind: str, log: PlantedPartition, offset: int) -> None:
-        """An audit must find this."""
+        """Note a finding that an audit must have."""
         self.expected.append(PlantedFinding(kind, log.topic, log.number, offset))
 
     def state(
@@ -193,7 +193,7 @@ class PlantedCluster:
         state: TransactionState,
         *partitions: PlantedPartition,
     ) -> None:
-        """A record of the coordinator."""
+        """Write a record of the coordinator."""
         if not self.logs_states:
             return
         image = TransactionImage(
@@ -209,7 +209,7 @@ class PlantedCluster:
         self.partition(TOPIC).keyed(encode_key(f"id-{producer_id}"), value)
 
     def end(self, producer_id: int, epoch: int, outcome: str, *logs: PlantedPartition) -> None:
-        """What a coordinator does to end a transaction; `epoch` is that of the markers."""
+        """End a transaction as a coordinator does; `epoch` is that of the markers."""
         commits = outcome == "COMMIT"
         self.state(producer_id, epoch, prepared(commits), *logs)
         for log in logs:
@@ -217,18 +217,18 @@ class PlantedCluster:
         self.state(producer_id, epoch, completed(commits))
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write everything that is left."""
         for log in self._partitions.values():
             log.close()
 
 
 def prepared(commits: bool) -> TransactionState:
-    """The state of a decision."""
+    """The state that prepares this decision."""
     return State.PREPARE_COMMIT if commits else State.PREPARE_ABORT
 
 
 def completed(commits: bool) -> TransactionState:
-    """The state after it."""
+    """The state after it is complete."""
     return State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT
 
 
@@ -250,7 +250,7 @@ def plant_gap(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> N
 
 
 def plant_duplicate(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
-    """Sequence 1 stands twice."""
+    """Sequence 1 is stored twice."""
     producer_id = cluster.producer_id()
     for sequence in range(3):
         log.data(producer_id, 0, sequence)
@@ -260,7 +260,8 @@ def plant_duplicate(cluster: PlantedCluster, log: PlantedPartition, broken: bool
 
 
 def plant_old_duplicate(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
-    """Sequence 1 stands twice, more than five batches apart: no leader knows it again."""
+    """Sequence 1 is stored twice, more than five batches apart: no leader recognises the
+    duplicate."""
     producer_id = cluster.producer_id()
     for sequence in range(8):
         log.data(producer_id, 0, sequence)
@@ -289,7 +290,7 @@ def plant_epoch_back(cluster: PlantedCluster, log: PlantedPartition, broken: boo
 
 
 def plant_late(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
-    """A record behind the marker that ended its transaction."""
+    """A record after the marker that ended its transaction."""
     producer_id = cluster.producer_id()
     cluster.state(producer_id, 0, State.ONGOING, log)
     log.data(producer_id, 0, 0, in_transaction=True)
@@ -312,7 +313,7 @@ def plant_late_marker(cluster: PlantedCluster, log: PlantedPartition, broken: bo
 
 
 def plant_hanging(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
-    """A record of the next transaction of its epoch, of which the coordinator does not know."""
+    """A record of the next transaction of its epoch, which the coordinator does not know."""
     producer_id = cluster.producer_id()
     cluster.state(producer_id, 0, State.ONGOING, log)
     log.data(producer_id, 0, 0, in_transaction=True)
@@ -364,7 +365,7 @@ def plant_skipped_marker(cluster: PlantedCluster, log: PlantedPartition, broken:
 
 
 def plant_skipped_then_ended(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
-    """A marker is skipped, and that of the next transaction ends the records of both."""
+    """A marker is skipped, and the marker of the next transaction ends the records of both."""
     other = cluster.partition(OTHER, log.number)
     producer_id = commit_with_markers(cluster, (log, other), other if broken else None)
     cluster.state(producer_id, 1, State.ONGOING, other)
@@ -377,8 +378,8 @@ def commit_with_markers(
     logs: tuple[PlantedPartition, ...],
     skipped: PlantedPartition | None,
 ) -> int:
-    """A producer id whose transaction commits at all partitions, or at all but one, which is then
-    torn."""
+    """A producer id whose transaction commits at all partitions, or at all but one, which is torn
+    then."""
     producer_id = cluster.producer_id()
     cluster.state(producer_id, 0, State.ONGOING, *logs)
     offsets = {log: log.data(producer_id, 0, 0, in_transaction=True) for log in logs}
@@ -393,7 +394,7 @@ def commit_with_markers(
 
 
 def plant_torn_offsets(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
-    """A transaction's records are committed, and the offsets of its group are not."""
+    """A transaction's records are committed, but the offsets of its group are not."""
     producer_id, offsets = cluster.producer_id(), cluster.partition(OFFSETS_TOPIC)
     cluster.state(producer_id, 0, State.ONGOING, log, offsets)
     log.data(producer_id, 0, 0, in_transaction=True)
@@ -408,7 +409,7 @@ def plant_torn_offsets(cluster: PlantedCluster, log: PlantedPartition, broken: b
 
 
 def plant_flipped_bit(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
-    """A byte of a batch has changed; what the producer wrote next is not blamed."""
+    """A byte of a batch has changed; the producer's next batches are not blamed."""
     producer_id = cluster.producer_id()
     log.data(producer_id, 0, 0)
     if not broken:
@@ -422,7 +423,7 @@ def plant_flipped_bit(cluster: PlantedCluster, log: PlantedPartition, broken: bo
 
 
 def plant_wrap(cluster: PlantedCluster, log: PlantedPartition, broken: bool) -> None:
-    """Sequences come to their last, within a batch."""
+    """Sequences wrap within a batch."""
     producer_id = cluster.producer_id()
     last = MAX_SEQUENCE if broken else MAX_SEQUENCE - 5
     cluster.expect("unknown_first", log, log.data(producer_id, 0, last - 3, records=3))

@@ -1,7 +1,7 @@
-"""What an audit found, as JSON, Markdown, a table, and lines for a terminal.
+"""The findings of an audit as JSON, Markdown, a table, and lines for a terminal.
 
-The report depends on the logs and the settings alone, and names the brokers that they came from:
-not on the backend, nor on where the logs are.
+The report depends on the logs and the settings alone, and names the brokers that the logs came
+from. It does not depend on the backend, or on the place of the logs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from proofs.run.files import line
 
 SCHEMA_VERSION: Final = 1
 MOST_OF_A_KIND: Final = 1_000
-"""Findings of a kind in `report.json`; the table has all."""
+"""The most findings of a kind in `report.json`; the table has all."""
 MOST_SHOWN: Final = 5
-"""Findings of a kind that a terminal shows."""
+"""The most findings of a kind in the terminal."""
 
 FINDINGS: Final = pa.schema(
     {
@@ -54,11 +54,11 @@ class AuditResult:
 
     @property
     def verdict(self) -> str:
-        """Whether there is a defect."""
+        """The verdict: whether there is a defect."""
         return "violated" if any(KINDS[f.kind].is_defect for f in self.findings) else "holds"
 
     def counts(self, *, defects: bool) -> dict[str, int]:
-        """How many places each kind was found at."""
+        """The number of places of each kind."""
         counted = Counter[str]()
         for finding in self.findings:
             if KINDS[finding.kind].is_defect == defects:
@@ -69,7 +69,7 @@ class AuditResult:
 def conclude(
     audits: Iterable[PartitionAudit], settings: AuditSettings, servers: str = SERVERS
 ) -> AuditResult:
-    """What all partitions say together."""
+    """The findings across all partitions."""
     ordered = sorted(audits, key=lambda audit: (audit.topic, audit.partition))
     coordinators = CoordinatorLogs(
         (state for audit in ordered for state in audit.states),
@@ -82,7 +82,7 @@ def conclude(
 
 
 def place_of(finding: AuditFinding) -> tuple[Any, ...]:
-    """The order of findings."""
+    """The sort key of a finding."""
     return (finding.topic, finding.partition, finding.offset, finding.kind, finding.producer_id)
 
 
@@ -135,7 +135,7 @@ def kept_of(findings: Iterable[AuditFinding], most: int = MOST_OF_A_KIND) -> Ite
 
 
 def json_of(finding: AuditFinding, servers: str) -> dict[str, Any]:
-    """A finding, with what it means and what to do."""
+    """A finding, with its meaning and what to do."""
     kind = KINDS[finding.kind]
     return {
         **finding._asdict(),
@@ -147,7 +147,7 @@ def json_of(finding: AuditFinding, servers: str) -> dict[str, Any]:
 
 
 def action_of(finding: AuditFinding, servers: str) -> str:
-    """What to do about a finding, with its place and the brokers filled in."""
+    """The advice for a finding, with its place and the brokers filled in."""
     return KINDS[finding.kind].action.format(
         servers=servers, topic=finding.topic, partition=finding.partition, offset=finding.offset
     )
@@ -174,7 +174,7 @@ def table_of_findings(name: str, findings: Iterable[AuditFinding]) -> pa.Table:
 
 
 class KindSummary(NamedTuple):
-    """Findings of one kind."""
+    """The findings of one kind."""
 
     kind: str
     places: int
@@ -217,7 +217,7 @@ def section_lines(section: KindSummary, servers: str) -> Iterator[str]:
 
 
 def sentence_of(finding: AuditFinding) -> str:
-    """Where a finding is, and what is special about it."""
+    """The place of a finding, and its particulars."""
     who = f", producer {finding.producer_id} epoch {finding.producer_epoch}"
     details = ", ".join(f"{name} {line(value)}" for name, value in finding.details.items())
     where = f"{finding.topic}-{finding.partition} offset {finding.offset}"

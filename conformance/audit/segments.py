@@ -1,9 +1,9 @@
 """Partitions in log directories of brokers: a folder `TOPIC-PARTITION` each, of segments `*.log`.
 
-Directories are folders here, or at a URI that Arrow knows, which workers read themselves.
+Directories are local folders, or folders at a URI that Arrow knows; workers read them themselves.
 
 Indexes are ignored. Folders that a broker is about to delete, or that move between directories, are
-left out. Where several directories hold replicas of a partition, the longest is audited.
+left out. If several directories have replicas of a partition, the longest replica is audited.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SEGMENT: Final = re.compile(r"\d{20}\.log")
 
 
 class PartitionSource(NamedTuple):
-    """The segments of one partition, in their order, in a folder or at a URI; `replicas` counts the
-    folders of it, `modified_ns` is the time of the last change, 0 where nothing says it."""
+    """The segments of one partition, in order, in a folder or at a URI. `replicas` counts the
+    folders of the partition; `modified_ns` is the time of the last change, 0 if unknown."""
 
     topic: str
     partition: int
@@ -46,16 +46,16 @@ class PartitionSource(NamedTuple):
 
     @property
     def end(self) -> tuple[str, int]:
-        """Which of two replicas is longer: the last segment's name, then the bytes."""
+        """Orders replicas by length: the last segment's name, then the bytes."""
         return (self.segments[-1], self.bytes)
 
 
 NAMED: Final = 20
-"""Topics that a refusal names."""
+"""The most topics that an error message names."""
 
 
 def no_such_topic(topics: str | None, where: str, names: Iterable[str]) -> BadUse:
-    """The refusal of an expression that no topic's name matches, with the names that there are."""
+    """The error for an expression that matches no topic, with the names of existing topics."""
     known = sorted(names)
     more = [f"and {len(known) - NAMED:,} more"] if len(known) > NAMED else []
     return BadUse(
@@ -65,7 +65,8 @@ def no_such_topic(topics: str | None, where: str, names: Iterable[str]) -> BadUs
 
 
 def find_partitions(directories: Iterable[str], topics: str | None = None) -> list[PartitionSource]:
-    """All partitions of topics whose name matches, by name. Raises BadUse where there are none."""
+    """All partitions of topics with matching names, sorted by name. Raises BadUse if there are
+    none."""
     given = list(directories)
     found = dict[tuple[str, int], PartitionSource]()
     for log in (log for directory in given for log in logs_in(directory.rstrip("/"))):
@@ -82,7 +83,8 @@ def find_partitions(directories: Iterable[str], topics: str | None = None) -> li
 
 
 def logs_in(directory: str) -> Iterator[PartitionSource]:
-    """The partitions of one log directory, or the one that the directory is. Raises BadUse."""
+    """The partitions of a log directory; if the folder is itself a partition, that one. Raises
+    BadUse."""
     files, root = find_folder(OPTION, directory)
     try:
         there = files.get_file_info(root)
@@ -109,7 +111,8 @@ def logs_in(directory: str) -> Iterator[PartitionSource]:
 
 
 def was_stopped_cleanly(directory: str) -> bool:
-    """Whether a broker said so when it left this log directory; a partition's folder cannot say it.
+    """Whether a broker shut down cleanly in this log directory; the folder of a partition cannot
+    say so.
 
     Raises BadUse. `LogManager.CLEAN_SHUTDOWN_FILE`.
     """
@@ -120,5 +123,5 @@ def was_stopped_cleanly(directory: str) -> bool:
 
 
 def is_folder(found: fs.FileInfo) -> bool:
-    """Whether it is there, and a folder."""
+    """Whether it exists, and is a folder."""
     return bool(found.type == fs.FileType.Directory)

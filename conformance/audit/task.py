@@ -1,7 +1,7 @@
-"""What workers do: audit one partition each, the largest first.
+"""The work of workers: each audits one partition at a time, the largest first.
 
-What is audited is in the journal. A partition that has changed since, or that was judged by other
-settings or other code, is a unit of another name, and audited again.
+The journal has the finished audits. If a partition has changed since, or the settings or the code
+have, the unit has another name, and the partition is audited again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from proofs.run.journal import Journal
 PLAN: Final = "plan.json"
 CODE: Final = functools.cache(code_digest)
 BYTES_A_PROCESS: Final = 256 << 20
-"""Less is read here before a process has started."""
+"""The least number of bytes that is worth a process."""
 
 
 class AuditPlan(NamedTuple):
-    """The partitions, by size, and how they are judged."""
+    """The partitions, sorted by size, and the settings."""
 
     settings: AuditSettings
     logs: tuple[PartitionSource, ...]
@@ -46,7 +46,7 @@ def load(directory: Path) -> AuditPlan:
 
 
 def write_plan(plan: AuditPlan, directory: Path) -> None:
-    """Write what workers load."""
+    """Write the plan for workers."""
     logs = [log._asdict() for log in plan.logs]
     text = pretty({"settings": asdict(plan.settings), "logs": logs})
     write_whole(directory / PLAN, text)
@@ -64,8 +64,8 @@ def audit_all(
     backend: str,
     options: Options,
 ) -> Iterator[PartitionAudit | None]:
-    """Audit all partitions that the journal lacks, wherever that is done, and give them all; None
-    now and then while nothing is done. Raises BackendError, OSError."""
+    """Audit all partitions that the journal lacks, and return the audits of all; None now and then
+    while no audit is finished. Raises BackendError, OSError."""
     by_size = sorted(logs, key=lambda log: (-log.bytes, log[:2]))
     units = {unit_of(log, settings): log for log in by_size}
     left = {log[:2]: unit for unit, log in units.items() if unit not in journal}
@@ -82,7 +82,7 @@ def audit_all(
 def audit_each(
     logs: Sequence[PartitionSource], settings: AuditSettings, backend: str, options: Options
 ) -> Iterator[PartitionAudit | None]:
-    """Audit these partitions in their order, as `audit_all`."""
+    """Audit these partitions in order, as `audit_all`."""
     processes = options.partitions or default_processes(logs)
     if backend == "processes" and processes <= 1:
         yield from (audit_partition(log, settings) for log in logs)
@@ -100,23 +100,24 @@ def audit_each(
 
 
 def unit_of(log: PartitionSource, settings: AuditSettings) -> str:
-    """The name of a partition as it is, judged by these settings and this code."""
+    """The name of the unit: a partition in its present state, the settings and the code."""
     judged = digest(line({"log": log._asdict(), "settings": asdict(settings), "code": CODE()}))
     return f"{log.topic}-{log.partition} {judged[:16]}"
 
 
 def packed(audit: PartitionAudit) -> str:
-    """An audit as the journal keeps it."""
+    """An audit in the form that the journal keeps."""
     return b64encode(zlib.compress(pickle.dumps(audit))).decode()
 
 
 def unpacked(text: str) -> PartitionAudit:
-    """What was `packed`."""
+    """The audit that `packed` wrote."""
     audit: PartitionAudit = pickle.loads(zlib.decompress(b64decode(text)))
     return audit
 
 
 def default_processes(logs: Sequence[PartitionSource]) -> int:
-    """As many as there are cores, partitions, and enough to read."""
+    """The smallest of: cores, partitions, and bytes divided by the least that is worth a
+    process."""
     total = sum(log.bytes for log in logs)
     return min(usable_cores(), len(logs), 1 + total // BYTES_A_PROCESS)

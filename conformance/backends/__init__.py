@@ -1,1 +1,1 @@
-"""Backends that judge traces and do jobs: Spark, or processes of this machine."""
+"""Backends that judge traces and run jobs: Spark, or processes of this machine."""

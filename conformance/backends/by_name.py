@@ -1,4 +1,4 @@
-"""The backends by name, imported when they are asked for: Spark and Java are not always there."""
+"""The backends by name; they are imported on demand, because Spark and Java may be missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conformance.judging.backend import Backend, JobBackend, Options, WorkerTask
 
 
 class Opener(Protocol):
-    """Each backend's module has an `open_backend` of this form."""
+    """The form of `open_backend` in each backend's module."""
 
     def __call__(self, task: WorkerTask, options: Options) -> Backend:
         """Start workers. Raises BackendError."""
@@ -25,5 +25,5 @@ def open_backend(name: str, task: WorkerTask, options: Options) -> Backend:
 
 
 def open_job_backend(name: str, task: WorkerTask, options: Options) -> JobBackend:
-    """As `open_backend`: the same backends do jobs, too."""
+    """As `open_backend`: the same backends run jobs, too."""
     return cast(JobBackend, open_backend(name, task, options))

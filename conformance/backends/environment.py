@@ -1,4 +1,4 @@
-"""What Python a worker runs, and which of the packages that judging needs it has."""
+"""Reads a worker's Python, and its versions of the packages that judging needs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ NEEDED: Final = (
     "librt",
     "mypy_extensions",
 )
-"""What our packages import where traces are judged, and what brings rows there."""
+"""The packages that ours import where traces are judged, and those that transport rows."""
 
 Look = Callable[[], dict[str, Any]]
 
 
 def environment_reader(needed: Sequence[str] = NEEDED) -> Look:
-    """A function that tells host, Python and versions of packages, None of those that are missing.
+    """A function that returns host, Python and versions of packages; None for a missing package.
 
-    It is nested so that it travels as code: where it is called, nothing of ours is there yet.
+    The function is nested so that it is sent as code: a worker does not have our packages yet.
     """
 
     def look() -> dict[str, Any]:
@@ -35,7 +35,7 @@ def environment_reader(needed: Sequence[str] = NEEDED) -> Look:
             if find_spec(name) is not None:
                 try:
                     packages[name] = version(name)
-                except PackageNotFoundError:  # copied there without its metadata
+                except PackageNotFoundError:  # copied to the worker without its metadata
                     packages[name] = "unknown"
         python = platform.python_version()
         return {"host": platform.node(), "python": python, "packages": packages}
@@ -44,7 +44,7 @@ def environment_reader(needed: Sequence[str] = NEEDED) -> Look:
 
 
 def group_by_host(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The different environments, each with the hosts that have it."""
+    """The distinct environments, each with the hosts that have it."""
     groups: list[dict[str, Any]] = []
     for environment in sorted(found, key=str):
         host = environment["host"]

@@ -1,4 +1,4 @@
-"""Processes of this machine: no Java, no Spark."""
+"""Worker processes on this machine, without Java and Spark."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ R = TypeVar("R")
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def begin_worker(task: WorkerTask) -> None:
-    """Set a worker up: it does not outlive its parent."""
+    """Set a worker up, so that it does not outlive its parent."""
     threading.Thread(target=end_with_parent, daemon=True).start()
     load_task(task)
 
 
 def end_with_parent() -> None:
-    """End with the parent: a killed one closes no queues, and its workers would wait forever."""
+    """End with the parent: a parent that is killed closes no queues, and its workers would wait
+    forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -49,7 +50,8 @@ def end_with_parent() -> None:
 
 
 class Processes:
-    """A pool of processes, started afresh so that nothing of this one leaks into them."""
+    """A pool of processes. They are started afresh, so that no state of this process leaks into
+    them."""
 
     name = "processes"
     executors: Sequence[dict[str, Any]] = ()
@@ -62,11 +64,11 @@ class Processes:
         )
 
     def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
-        """The rows of all ranges, as they come. Raises BackendFailed if a process is lost."""
+        """The rows of all ranges, as they arrive. Raises BackendFailed if a process is lost."""
         return self._each(judge, ranges)
 
     def run_jobs(self, numbers: Sequence[int]) -> Iterator[bytes | None]:
-        """What each job gives, as they come. Raises BackendFailed if a process is lost."""
+        """The result of each job, as they arrive. Raises BackendFailed if a process is lost."""
         return self._each(run_job, numbers)
 
     def _each(self, work: Callable[[WorkerTask, T], R], items: Sequence[T]) -> Iterator[R | None]:
@@ -91,10 +93,10 @@ class Processes:
             ) from error
 
     def close(self) -> None:
-        """End the processes, without waiting for what they still do.
+        """End the processes, without waiting for their present work.
 
-        Work that waits is not cancelled: the pool sets an exception on all that its workers leave
-        behind, and fails, loudly, at what somebody else has cancelled.
+        Waiting work is not cancelled: the pool sets an exception on everything that its workers
+        leave behind, and fails loudly on a future that its caller has cancelled.
         """
         workers = tuple((self._pool._processes or {}).values())
         self._pool.shutdown(wait=False)
@@ -103,7 +105,7 @@ class Processes:
 
 
 def open_backend(task: WorkerTask, options: Options) -> Processes:
-    """A pool of `options.partitions` processes, one a core if not said.
+    """A pool of `options.partitions` processes, by default one for each core.
 
     Raises BackendError for a master or a remote.
     """

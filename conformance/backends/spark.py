@@ -1,12 +1,13 @@
 """Spark: on the cores of this machine, on a cluster (`master`), or through Connect (`remote`).
 
-Theory of operation. A wave is a DataFrame of numbers, one for each range, in as many partitions
-as asked for; `mapInArrow` judges the ranges of a task and merges what they gave into one row. Many
-rows are shuffled into MERGED tasks, which merge them again: the driver gets at most as many.
+Theory of operation. A wave is a DataFrame of numbers, one for each range, in as many partitions as
+requested. `mapInArrow` judges the ranges of a task, and merges their results into one row. If there
+are many rows, they are shuffled into MERGED tasks, which merge them again, so that the driver
+receives at most MERGED rows.
 
-On this machine workers read the repository and the prepared files where they are. Elsewhere both
-travel as archives, which Spark unpacks once on each machine; archives and not zipped packages, as
-the model is also read as text and compiled objects are loaded as files.
+On this machine workers read the repository and the prepared files in place. On other machines both
+arrive as archives, which Spark unpacks once on each machine. They are archives instead of zipped
+packages because the model is also read as text, and compiled objects are loaded as files.
 """
 
 from __future__ import annotations
@@ -48,17 +49,18 @@ WorkerFunction = Callable[[Iterator[Any]], Iterator[Any]]
 SCHEMA: Final = "ranges binary, body binary"
 JOB_SCHEMA: Final = "body binary"
 MERGED: Final = 8
-"""Rows of a wave that come to the driver: a wave of more tasks is merged by as many others."""
+"""The most rows of a wave that the driver receives: larger waves are merged by this many tasks."""
 PARTITIONS_PER_CORE: Final = 3
-"""More than one, so that a core that is done early takes over from a slow one."""
+"""More than one, so that a core that finishes early takes over from a slow one."""
 JOBS_A_CORE: Final = 4
-"""Jobs in a wave: what is done of them is known when all of them are."""
+"""The number of jobs of a wave for each core; their results are known when the whole wave is
+finished."""
 REMOTE_PARTITIONS: Final = 32
-"""Where the number of cores is unknown."""
+"""The number of partitions if the number of cores is unknown."""
 SHIPPED: Final = (*PACKAGES, "kafka_eos")
-"""The command line, too: jobs are commands."""
+"""Includes the command line: jobs are commands."""
 
-# What travels
+# Shipping
 
 
 def archive_packages(folder: Path, roots: Sequence[Path], name: str = "packages") -> Path:
@@ -71,9 +73,10 @@ def archive_packages(folder: Path, roots: Sequence[Path], name: str = "packages"
 
 
 def ship(session: SparkSession, task: WorkerTask, scratch: Path) -> tuple[str, str]:
-    """Packages and prepared files, to wherever tasks will run; the names that they have there.
+    """Send packages and prepared files to the machines that run tasks; returns the names that they
+    have there.
 
-    Names are new each time: a session that exists may have those of an earlier run.
+    Names are new each time, because an existing session may have those of an earlier run.
     """
     token = uuid4().hex[:8]
     packages = archive_packages(scratch, task.roots, f"kafka_eos_packages_{token}")
@@ -86,10 +89,11 @@ def ship(session: SparkSession, task: WorkerTask, scratch: Path) -> tuple[str, s
 def at_workers(
     task: WorkerTask, shipped: tuple[str, str] | None, entry: str, *given: Any
 ) -> WorkerFunction:
-    """The function for `mapInArrow` that calls `entry` of `spark_worker` with the task as it is
-    there, what is given, and the batches.
+    """The function for `mapInArrow` that calls `entry` of `spark_worker` with the task in its form
+    on the worker, the given value, and the batches.
 
-    It is nested so that it travels as code: nothing of ours can be imported before it has run.
+    The function is nested so that it is sent as code: before it runs, a worker cannot import our
+    packages.
     """
     module, directory = task.module, str(task.directory)
     roots = [str(root) for root in task.roots]
@@ -114,9 +118,9 @@ def at_workers(
 
 
 def environment_at() -> WorkerFunction:
-    """The function for `mapInArrow` that gives a worker's environment, as JSON.
+    """The function for `mapInArrow` that returns a worker's environment, as JSON.
 
-    It needs nothing of ours, which is not there yet, or cannot be imported.
+    It uses none of our packages: a worker may not have them yet, or cannot import them.
     """
     read = environment_reader()
 
@@ -135,7 +139,7 @@ def environment_at() -> WorkerFunction:
 
 
 class Spark:
-    """A session, and how wide its waves are."""
+    """A session, and the width of its waves."""
 
     name = "spark"
 
@@ -153,8 +157,8 @@ class Spark:
         self.executors: Sequence[dict[str, Any]] = ()
 
     def prepare(self) -> None:
-        """Bring workers what they need, and have them load it: else the first wave would take for
-        judging what is loading, and the second would be cut for a slow machine. Raises
+        """Send the files that workers need, and let workers load them. Otherwise the first wave
+        would count loading as judging, and the second would be cut for a slow machine. Raises
         BackendError."""
         self.submit("which Python executors have", self._read_environment).result()
         if not self._opened.is_local:
@@ -163,13 +167,13 @@ class Spark:
 
     @property
     def cores(self) -> int | None:
-        """Those that are there now: executors come and go."""
+        """The present number of cores: executors come and go."""
         if self._opened.is_remote:
             return None
         return int(self.session.sparkContext.defaultParallelism)
 
     def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
-        """The rows of all ranges, as they come: at the end of the wave. Raises BackendFailed."""
+        """The rows of all ranges, at the end of the wave. Raises BackendFailed."""
         what = f"traces {ranges[0].first:,} to {ranges[-1].last:,}"
         collected = self.submit(what, lambda: self._collect(ranges))
         while (rows := wait_for_result(collected)) is None:
@@ -177,8 +181,8 @@ class Spark:
         yield from rows
 
     def submit(self, what: str, work: Callable[[], T]) -> Future[T]:
-        """Begin work whose jobs have a name and belong to the group of this backend, behind all
-        that was begun before it. The future raises BackendFailed, whatever Spark raises."""
+        """Begin work whose jobs have a name and belong to the group of this backend, after all work
+        begun before it. The future raises BackendFailed, whatever Spark raises."""
 
         def named() -> T:
             self._describe(what)
@@ -196,7 +200,7 @@ class Spark:
         return [ResultRow(*map(bytes, row)) for row in rows.collect()]
 
     def run_jobs(self, numbers: Sequence[int]) -> Iterator[bytes | None]:
-        """What each job gives, a wave of them at a time. Raises BackendFailed."""
+        """The result of each job, one wave at a time. Raises BackendFailed."""
         left = list(numbers)
         while left:
             size = JOBS_A_CORE * (self.cores or REMOTE_PARTITIONS)
@@ -212,18 +216,18 @@ class Spark:
         return [bytes(row.body) for row in rows.collect()]
 
     def at_workers(self, entry: str, *given: Any) -> WorkerFunction:
-        """The function for `mapInArrow` that calls `entry` of `spark_worker` where workers are."""
+        """The function for `mapInArrow` that calls `entry` of `spark_worker` on workers."""
         return at_workers(self._task, self._shipped, entry, *given)
 
     def _in_spark(self, work: Callable[[], T]) -> T:
-        """What `work` gives. Raises BackendFailed, whatever Spark raises."""
+        """The result of `work`. Raises BackendFailed, whatever Spark raises."""
         try:
             return work()
         except (PySparkException, Py4JError, OSError) as error:
             raise BackendFailed(f"Spark failed: {describe_failure(error, self._log)}") from error
 
     def _describe(self, what: str) -> None:
-        """Name the jobs of this thread, in Spark's UI and to cancel them by."""
+        """Name the jobs of this thread, for Spark's UI and for cancelling them."""
         if self._opened.is_remote:
             self.session.addTag(self.group)
         else:
@@ -236,9 +240,9 @@ class Spark:
         there.mapInArrow(self.at_workers("load"), SCHEMA).collect()
 
     def _read_environment(self) -> None:
-        """Read which Python and packages executors have. Raises BackendError where one lacks what
-        judging needs: else the first wave says it, after what is large has travelled. That they
-        have the same Python is looked at by Spark."""
+        """Read the Python and the packages of executors. Raises BackendError if an executor lacks a
+        package that judging needs: otherwise the first wave would fail, after large files were
+        sent. Spark itself checks that all have the same Python."""
         width = min(default_partitions(self.cores), REMOTE_PARTITIONS)
         there = self.session.range(0, width, 1, width)
         rows = there.mapInArrow(environment_at(), "environment string").collect()
@@ -262,9 +266,9 @@ class Spark:
             self.session.sparkContext.cancelJobGroup(self.group)
 
     def close(self) -> None:
-        """End the jobs, stop the session if it is ours, and remove what was left behind."""
+        """End the jobs, stop the session if it is ours, and remove its files."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        with suppress(PySparkException, Py4JError, OSError):  # what is gone needs no end
+        with suppress(PySparkException, Py4JError, OSError):  # a session that is gone needs no end
             self.cancel()
             if self._opened.is_ours:
                 self.session.stop()
@@ -272,8 +276,8 @@ class Spark:
 
 
 def deal(ranges: Sequence[TraceRange], hands: int) -> list[TraceRange]:
-    """The ranges such that tasks, which get neighbours, have some of everywhere: traces are long in
-    the beginning of a run, and short in the end."""
+    """Order the ranges so that each task, which gets neighbours, has some from everywhere: traces
+    are long at the beginning of a run, and short at the end."""
     return [part for hand in range(hands) for part in ranges[hand::hands]]
 
 
@@ -291,8 +295,9 @@ def default_partitions(cores: int | None) -> int:
 
 
 def open_backend(task: WorkerTask, options: Options) -> Spark:
-    """A Spark session that knows the task. Raises BackendError."""
-    # Beside the log and not in the system's own place: what a killed run leaves, the next removes.
+    """A Spark session that can run the task. Raises BackendError."""
+    # Beside the log instead of in the system's temporary folder: the next run removes files of a
+    # killed one.
     scratch = options.log.resolve().parent / "spark"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)

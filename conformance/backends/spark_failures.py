@@ -1,4 +1,4 @@
-"""What made Spark fail, in one sentence: Java's answer is up to 200 lines of traceback."""
+"""Describes a failure of Spark in one sentence, instead of up to 200 lines of Java's traceback."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ SAYINGS: Final = (
         "Spark is gone: its master, its driver or its server has stopped",
     ),
 )
-"""What Spark says, the surest first, and what it means."""
+"""Phrases of Spark, the most reliable first, each with its meaning."""
 
 RAISED: Final = re.compile(r"^(?:: )?(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.*)$", re.MULTILINE)
-"""The last line of a Python traceback, or what Java says behind a colon."""
+"""The last line of a Python traceback, or Java's text after a colon."""
 
 
 def describe_failure(error: BaseException, log: Path) -> str:
-    """One sentence; all that Spark says goes into the log."""
+    """One sentence; Spark's whole message goes to the log."""
     text = str(error)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a", encoding="utf-8") as file:
@@ -66,8 +66,8 @@ def describe_failure(error: BaseException, log: Path) -> str:
 
 
 def meaning_of(text: str) -> str:
-    """What Spark's words mean; where they are not known, what a worker raised, or their first
-    line."""
+    """The meaning of Spark's message. If the message is not known, the exception of a worker, or
+    the first line."""
     for pattern, meaning in SAYINGS:
         found = re.search(pattern, text, re.MULTILINE)
         if found is not None:

@@ -1,11 +1,12 @@
-"""The Spark session of a run: one that exists, the user's own settings, or one of this machine.
+"""The Spark session of a run: an existing one, one with the user's settings, or one of this
+machine.
 
 Three rules:
 
-1. A session that exists is used as it is, and left alone at the end.
-2. The master is named here only where neither an option, `--conf`, `spark-submit` nor
+1. An existing session is used as it is, and stays open at the end.
+2. This module names the master only if neither an option, `--conf`, `spark-submit` nor
    `spark-defaults.conf` names one.
-3. Settings of ours are for masters of this machine, and give way to the user's.
+3. Our settings apply to masters of this machine, and the user's settings override them.
 """
 
 from __future__ import annotations
@@ -36,29 +37,30 @@ LOCAL: Final = "local[*]"
 NAME: Final = "kafka-eos"
 CONNECT_SECONDS: Final = 5.0
 SERVERS: Final = {"spark": ("Spark master", 7077), "sc": ("Spark Connect server", 15002)}
-"""What listens at a URL, by its scheme, and the port where none is given."""
+"""The kind of server at a URL, by its scheme, and the default port."""
 
 CONNECT_RETRIES: Final = 8
 CONNECT_BACKOFF_MS: Final = 5_000
-"""Together half a minute, and not ten, until a Connect server is given up."""
+"""Gives a Connect server up after half a minute instead of ten minutes."""
 
 CONFIGURATIONS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    # A wave's plan is a step or two over as many rows as there are ranges: nothing to adapt.
+    # A wave's plan is a step or two over one row for each range: adaptive execution has no use.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
-    # A wave is lost with any of its tasks, and a defect of ours fails as often as it is tried.
+    # A failed task loses the wave, and a defect of ours fails in each attempt.
     "spark.task.maxFailures": "2",
-    # Names of this machine that do not resolve are common; nobody else connects.
+    # Names of this machine often do not resolve; and no other machine connects.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-"""Of a master of this machine, where the user says nothing else."""
+"""Settings for a master of this machine, unless the user sets them."""
 
 LOCAL_JAVA: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Java does little here, on the cores that Python needs: no threads to collect or to optimise."""
+"""Java does little here, on the cores that Python needs, so it gets few threads to collect and
+optimise."""
 
 LOGGING: Final = """\
 rootLogger.level = error
@@ -99,7 +101,7 @@ def find_java() -> str:
 
 
 def require_java() -> None:
-    """Raises BackendError unless Java is there and new enough."""
+    """Raises BackendError unless Java is present and new enough."""
     java = find_java()
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(?:1\.)?(\d+)', said)
@@ -110,7 +112,7 @@ def require_java() -> None:
 
 @contextmanager
 def stderr_into(path: Path) -> Iterator[None]:
-    """What Java writes into the standard error that it inherits goes into a file."""
+    """Redirect Java's inherited standard error into a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stderr.flush()
     kept = os.dup(2)
@@ -124,18 +126,18 @@ def stderr_into(path: Path) -> Iterator[None]:
         os.close(kept)
 
 
-# What the user says
+# The user's settings
 
 SUBMIT_OPTIONS: Final = {
     "--master": "spark.master",
     "--name": "spark.app.name",
     "--driver-java-options": "spark.driver.extraJavaOptions",
 }
-"""What `spark-submit` takes under names of its own."""
+"""The options of `spark-submit` that have names of their own."""
 
 
 def user_configurations(options: Options) -> dict[str, str]:
-    """All settings that come from elsewhere: `spark-defaults.conf`, `spark-submit`, options."""
+    """All settings from outside: `spark-defaults.conf`, `spark-submit`, options."""
     given = defaults_of_file() | submitted()
     if options.master:
         given["spark.master"] = options.master
@@ -143,7 +145,7 @@ def user_configurations(options: Options) -> dict[str, str]:
 
 
 def defaults_of_file() -> dict[str, str]:
-    """The settings of `spark-defaults.conf`: a name and a value a line."""
+    """The settings of `spark-defaults.conf`: each line has a name and a value."""
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
     file = Path(folder or "/nowhere") / "spark-defaults.conf"
@@ -203,7 +205,7 @@ def open_session(options: Options, scratch: Path) -> OpenSession:
 
 
 def existing_session(session: SparkSession, options: Options) -> OpenSession:
-    """The session that is there already. Raises BackendError for options that it cannot have."""
+    """The existing session. Raises BackendError for options that it cannot have."""
     master = "" if is_connect(session) else str(session.sparkContext.master)
     for name, value in (("--master", options.master), ("--remote", options.remote)):
         if value not in (None, master):
@@ -214,12 +216,12 @@ def existing_session(session: SparkSession, options: Options) -> OpenSession:
 
 
 def is_connect(session: SparkSession) -> bool:
-    """Whether it is a session of Spark Connect, which has no context here."""
+    """Whether it is a session of Spark Connect, which has no context in this process."""
     return ".connect." in type(session).__module__
 
 
 def new_session(given: Mapping[str, str], scratch: Path) -> SparkSession:
-    """A session with the user's settings; on this machine, with ours beneath them."""
+    """A session with the user's settings; on this machine, with our defaults."""
     name_python(given)
     builder = SparkSession.builder
     for name, value in with_ours_beneath(given, scratch).items():
@@ -228,8 +230,8 @@ def new_session(given: Mapping[str, str], scratch: Path) -> SparkSession:
 
 
 def name_python(given: Mapping[str, str]) -> None:
-    """Say which Python executors run where PySpark looks for it: of settings, only `spark-submit`
-    reads `spark.pyspark.python`."""
+    """Tell PySpark which Python executors run: among settings, only `spark-submit` reads
+    `spark.pyspark.python`."""
     if "spark.pyspark.python" in given:
         os.environ["PYSPARK_PYTHON"] = given["spark.pyspark.python"]
     else:
@@ -237,14 +239,14 @@ def name_python(given: Mapping[str, str]) -> None:
 
 
 def with_ours_beneath(given: Mapping[str, str], scratch: Path) -> dict[str, str]:
-    """The user's settings, and what they leave open."""
+    """The user's settings, with our defaults for the others."""
     master = given.get("spark.master", LOCAL)
     ours = local_configurations(scratch) if is_local(master) else {}
     return {"spark.app.name": NAME, "spark.master": master, **ours, **given}
 
 
 def local_configurations(scratch: Path) -> dict[str, str]:
-    """Our settings, and where Java logs."""
+    """Our settings, including the place of Java's log."""
     logging = scratch / "log4j2.properties"
     logging.write_text(LOGGING, encoding="utf-8")
     return {

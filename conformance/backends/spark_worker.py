@@ -1,4 +1,4 @@
-"""What Spark's Python workers do with Arrow's batches: judge ranges, and merge rows."""
+"""The work of Spark's Python workers on Arrow's batches: they judge ranges, and merge rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JOB = {"body": pyarrow.binary()}
 
 
 def load(task: WorkerTask, batches: Iterator[Any]) -> Iterator[Any]:
-    """Import and load what judging needs; no rows."""
+    """Import and load everything that judging needs; returns no rows."""
     for _ in batches:
         load_task(task)
     yield from ()
@@ -26,16 +26,16 @@ def load(task: WorkerTask, batches: Iterator[Any]) -> Iterator[Any]:
 def judge_numbers(
     task: WorkerTask, bounds: Sequence[tuple[int, int]], batches: Iterator[Any]
 ) -> Iterator[Any]:
-    """Judge the ranges of which `batches` have the numbers; one row for all of them."""
+    """Judge the ranges whose numbers are in `batches`; returns one row for all of them."""
     numbers = (number for batch in batches for number in batch.column(0).to_pylist())
     yield batch_of(judge_all(task, (TraceRange(*bounds[number]) for number in numbers)))
-    # Spark collects garbage after each task, and would look at all that this process has learnt of
-    # the model each time. Judging leaves no cycles behind.
+    # Spark collects garbage after each task, and each time would traverse everything that this
+    # process has cached of the model. Judging leaves no cycles behind.
     gc.freeze()
 
 
 def run_numbers(task: WorkerTask, wave: Sequence[int], batches: Iterator[Any]) -> Iterator[Any]:
-    """Do the jobs of a wave of which `batches` have the places; a row for each."""
+    """Run the jobs of a wave whose places are in `batches`; returns a row for each."""
     for batch in batches:
         for place in batch.column(0).to_pylist():
             body = run_job(task, wave[place])
@@ -43,13 +43,13 @@ def run_numbers(task: WorkerTask, wave: Sequence[int], batches: Iterator[Any]) -
 
 
 def merge_batches(_: WorkerTask, batches: Iterator[Any]) -> Iterator[Any]:
-    """One row for all that come here."""
+    """One row for all rows of this task."""
     rows = (ResultRow(**row) for batch in batches for row in batch.to_pylist())
     yield batch_of(merge_rows(rows))
 
 
 def map_batches(task: WorkerTask, given: Sequence[Any], batches: Iterator[Any]) -> Iterator[Any]:
-    """What the task's own `map_batches` gives for the batches."""
+    """The result of the task's own `map_batches` for the batches."""
     module, prepared = load_task(task)
     yield from module.map_batches(prepared, *given, batches)
 

@@ -1,4 +1,4 @@
-"""What runs in a worker, whichever backend started it."""
+"""The work of a worker, for every backend."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from conformance.judging.rows import merge_rows, row_of
 
 
 def search_first(roots: Sequence[Path]) -> None:
-    """Put folders at the head of the import path, once each, in their order."""
+    """Put folders at the head of the import path, once each, in order."""
     names = [str(root) for root in roots]
     sys.path[:] = names + [place for place in sys.path if place not in names]
 
 
 @functools.cache
 def load_task(task: WorkerTask) -> tuple[Any, Any]:
-    """The task's module and its prepared files, as this process keeps them."""
+    """The task's module and its prepared files, cached in this process."""
     search_first(task.roots)
     module = import_module(task.module)
     return module, module.load(task.directory)
 
 
 def judge(task: WorkerTask, part: TraceRange) -> ResultRow:
-    """Judge one range; the row to send back."""
+    """Judge one range; returns the row to send back."""
     module, prepared = load_task(task)
     return row_of(part, module.judge(prepared, part))
 
 
 def judge_all(task: WorkerTask, parts: Iterable[TraceRange]) -> ResultRow:
-    """Judge some ranges; one row for all of them."""
+    """Judge some ranges; returns one row for all of them."""
     return merge_rows(judge(task, part) for part in parts)
 
 
 def run_job(task: WorkerTask, number: int) -> bytes:
-    """Do one job of a task; what to send back."""
+    """Run one job of a task; returns the bytes to send back."""
     module, prepared = load_task(task)
     done: bytes = module.run(prepared, number)
     return done

@@ -1,1 +1,1 @@
-"""Where traces come from: covers of an explored scope, pct, and hunts, which may be aimed."""
+"""Sources of traces: covers of an explored scope, PCT, and hunts, which may be aimed."""

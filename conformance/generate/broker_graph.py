@@ -1,13 +1,14 @@
-"""The part of a scope that can be brought about at a server which sends its markers by itself.
+"""The part of a scope that a test can bring about at a server that sends its markers by itself.
 
-Where a marker can be written it is written next, in partition order, and its answer is heard; a
-test that sends markers itself may keep a copy of one before. Rules that nobody can bring about do
-not happen. What is left is a graph of its own, whose states are
+Such a server writes a marker as soon as it can. So wherever the scope allows a marker to be
+written, the graph writes it next, in partition order, and the coordinator receives the answer. A
+test that can send markers itself may keep a copy of a marker before the server writes it. Events
+that no test can bring about are left out. The result is a graph of its own, whose states are
 numbered breadth first.
 
-Where nodes are stopped, too, the leader of the last partition may be gone: its marker waits until
-it is back, and whatever does not need that leader happens meanwhile. In a scope whose leaders leave
-that is all there is: elsewhere markers are written at once, or skipped.
+Where a test can stop nodes, the leader of the last partition may be down. Its marker then waits
+until the leader is back, and everything that does not need this leader may happen meanwhile. This
+is done only in scopes whose leaders leave; in other scopes a marker is written at once, or skipped.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ TIMES_OUT: Final = "transaction_times_out"
 FORGOTTEN: Final = "transactional_id_is_forgotten"
 
 AT_ONE: Final = CLIENTS | {Wire.STATIC_CONFIGS, Wire.MARKERS}
-"""The means at one broker whose coordinator and leaders are judged."""
+"""The means of a test at one broker whose coordinator and leaders are judged."""
 AT_NODES: Final = CLIENTS | {Wire.CLUSTER}
-"""The means at three."""
+"""The means of a test at three nodes."""
 
 
 def events_at(means: Means) -> frozenset[str]:
-    """The events of transactions that a test with these means brings about."""
+    """The events of the transactions model that a test with these means brings about."""
     return events_by(load_model("transactions"), means)
 
 
@@ -47,20 +48,20 @@ SELDOM: Final[Mapping[str, float]] = {
     **dict.fromkeys(events_at({Wire.CLUSTER}) | {TIMES_OUT}, 0.1),
     MARKER: 0.05,
 }
-"""How often a hunt at nodes takes these beside others: it would move a coordinator at once, and
-release a leader at once, as both can be done in almost every state."""
+"""How often a hunt at nodes takes these events, relative to others. Without it a hunt would move a
+coordinator, or release a leader, at almost every step: nearly every state allows both."""
 NEEDS_LEADER: Final = frozenset({"batch_is_produced", "late_batch_arrives"})
-"""The rules that nothing comes of while the leader of their partition is gone."""
+"""Rules that have no effect while the leader of their partition is down."""
 
 Rules = Sequence[tuple[str, dict[str, int]]]
-"""The rule instances by number."""
+"""Rule instances by number."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerEdges:
-    """Which rule instances are brought about: `unasked` are those that brokers do at once, `copied`
-    those in which a test keeps a copy of a marker before that, `held` those beside which the marker
-    of a leader that is gone waits."""
+    """The roles of rule instances at a server. A broker takes the `unasked` ones at once and by
+    itself. A test keeps a copy of a marker in the `copied` ones, before the broker writes it.
+    Beside the `held` ones, the marker of a leader that is down waits."""
 
     unasked: frozenset[int]
     copied: frozenset[int]
@@ -70,7 +71,7 @@ class BrokerEdges:
 
     @staticmethod
     def of(rules: Rules, means: Means, *, leaders_leave: bool) -> BrokerEdges:
-        """Those of a test with these means."""
+        """The roles for a test with these means."""
         played = events_by(load_model("transactions"), means) - UNASKED
         unasked = {
             i for i, (r, choice) in enumerate(rules) if r in UNASKED and choice.get("heard", 1)
@@ -87,7 +88,7 @@ class BrokerEdges:
         return BrokerEdges(*map(frozenset, parts))
 
     def chosen(self, edges: range, rule_of: Numbers) -> list[int]:
-        """Of a state's edges those that are taken."""
+        """The edges of a state that the graph keeps."""
         unasked = [e for e in edges if int(rule_of[e]) in self.unasked]
         if unasked:
             return unasked[:1] + [e for e in edges if int(rule_of[e]) in self.copied]

@@ -1,17 +1,19 @@
-"""Covers: traces from the beginning that together take every labelled transition.
+"""Covers: traces from state 0 that together take every labelled transition.
 
-1. Each edge is taken at least once, so a cover is a flow of at least 1 on every edge that leaves
-   state 0, with a trace ending wherever more comes in than goes out. Its steps are the sum.
-2. From the deepest state up, a state that must send out more than it gets is given the rest through
-   edges from shallower states: from those first that have themselves more coming in than going out.
-3. The flow is then cut into walks: all walks go on at once, each with an edge of its own, until no
-   state that one stands in has an edge left. Circuits that no walk took are spliced in.
+1. Each edge is taken at least once. So a cover is a flow of at least 1 on every edge that leaves
+   state 0; a trace ends in each state that receives more than it sends. The length of a cover is
+   the sum of its flow.
+2. The flow is balanced from the deepest state up. A state that must send more than it receives gets
+   the difference through edges from shallower states, first from those that themselves receive more
+   than they send.
+3. The flow is then cut into walks. All walks advance together, each along edges of its own, until
+   no walk stands in a state with an edge left. Circuits that no walk took are spliced in.
 
-Theory of operation: rule 2 costs at most what shortest paths cost and is within a few percent of
-the least flow, which `bound` computes by linear programming (its matrix is totally unimodular, so
-the least flow is whole). What is not reached by a walk must be circuits: each state gets at least
-what it sends, and as many walks end as there is surplus; and each circuit is touched by a walk,
-since every state has an edge from one that is.
+Theory of operation: rule 2 costs at most what shortest paths cost. It is within a few percent of
+the least flow, which `bound` computes by linear programming (the matrix is totally unimodular, so
+the least flow is integral). Edges that no walk reaches form circuits: each state receives at least
+what it sends, and as many walks end in it as it has surplus. Each circuit touches a walk, since
+every state on it is entered by an edge from a state that some walk reaches.
 """
 
 from __future__ import annotations
@@ -25,24 +27,24 @@ from proofs import arrays as np
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """Traces as edges: trace t is edges[first[t]] ... edges[first[t + 1] - 1]."""
+    """Traces as arrays of edges: trace t is edges[first[t]] ... edges[first[t + 1] - 1]."""
 
     edges: Numbers
     first: Numbers
 
     @property
     def traces(self) -> int:
-        """How many traces there are."""
+        """The number of traces."""
         return len(self.first) - 1
 
     @property
     def steps(self) -> int:
-        """How many steps all traces have together."""
+        """The number of steps of all traces together."""
         return len(self.edges)
 
 
 def cover(graph: TransitionGraph) -> Cover:
-    """All labelled transitions of the graph. The same graph gives the same cover."""
+    """A cover of all labelled transitions of the graph. The same graph gives the same cover."""
     if graph.edges == 0:
         return Cover(np.zeros(0, np.uint32), np.zeros(1, np.uint64))
     flow = balanced(graph)
@@ -54,7 +56,7 @@ def cover(graph: TransitionGraph) -> Cover:
 
 
 def balanced(graph: TransitionGraph) -> Numbers:
-    """How often each edge is taken."""
+    """The number of times that the cover takes each edge."""
     depths = graph.depths()
     sources = graph.sources
     rises = np.flatnonzero(depths[sources] < depths[graph.targets])
@@ -81,7 +83,7 @@ def balanced(graph: TransitionGraph) -> Numbers:
 def shared(
     needed: int, ranked: list[int], sources: list[int], surplus: list[int]
 ) -> Iterator[tuple[int, int]]:
-    """(edge, units): what each source can spare, the rest from the first."""
+    """Divides the units that are needed among the sources, the first ones first: (edge, units)."""
     for edge in ranked:
         spare = min(needed, surplus[sources[edge]])
         if spare <= 0:
@@ -96,16 +98,17 @@ def shared(
 
 
 def peeled(graph: TransitionGraph, flow: Numbers) -> tuple[Cover, Numbers]:
-    """Walks from state 0, and what they leave of the flow.
+    """Walks from state 0, and the part of the flow that they leave.
 
-    A state's units (one for each time that an edge of it is taken) are used in the order of its
-    edges; walks that stand in one state at one time take them in the order of the walks.
+    Each edge gives its state as many units as the cover takes it. A state's units are used in the
+    order of its edges; walks that stand in one state at the same time take them in the order of the
+    walks.
     """
     units = np.repeat(np.arange(graph.edges, dtype=np.int64), flow)
     ends = np.concatenate(([0], np.cumsum(flow)))[graph.first_edge]
     used, last = ends[:-1].copy(), ends[1:]
     surplus = int(np.diff(ends)[0] - flow[graph.targets == 0].sum())
-    # Where all that leaves state 0 comes back there, one walk begins and ends in it.
+    # If everything that leaves state 0 comes back to it, one walk begins and ends there.
     count = max(surplus, 1)
     walks = np.arange(count)
     states = np.zeros(count, dtype=np.int64)
@@ -129,7 +132,7 @@ def peeled(graph: TransitionGraph, flow: Numbers) -> tuple[Cover, Numbers]:
 
 
 def joined(taken: list[tuple[Numbers, Numbers]], walks: int) -> Cover:
-    """Walks from their edges, step by step."""
+    """Assembles the walks from the edges that they took, step by step."""
     lengths = np.zeros(walks, dtype=np.int64)
     for going, _ in taken:
         lengths[going] += 1
@@ -141,7 +144,7 @@ def joined(taken: list[tuple[Numbers, Numbers]], walks: int) -> Cover:
 
 
 def spliced(graph: TransitionGraph, walks: Cover, left: Numbers) -> Cover:
-    """The walks with each circuit that is left put in where a walk first meets it."""
+    """The walks, with each remaining circuit inserted where a walk first meets it."""
     units: dict[int, list[int]] = {}
     sources = graph.sources
     for edge in np.flatnonzero(left).tolist()[::-1]:
@@ -158,7 +161,8 @@ def spliced(graph: TransitionGraph, walks: Cover, left: Numbers) -> Cover:
 
 
 def around(graph: TransitionGraph, units: dict[int, list[int]], state: int) -> list[int]:
-    """All circuits that are left through a state and through the states on them. Hierholzer."""
+    """All remaining circuits through a state and through the states on them (Hierholzer's
+    algorithm)."""
     if not units.get(state):
         return []
     backwards: list[int] = []
@@ -179,10 +183,10 @@ def around(graph: TransitionGraph, units: dict[int, list[int]], state: int) -> l
 
 
 def bound(graph: TransitionGraph) -> int:
-    """The least steps that any cover from state 0 has. Minutes for a million edges.
+    """The least number of steps of any cover from state 0. Takes minutes for a million edges.
 
-    A flow x of repetitions over the graph without parallel edges and loops: least sum such that no
-    state but the first sends more than it gets.
+    The linear program minimises a flow x of repetitions over the graph without parallel edges and
+    loops, such that no state but state 0 sends more than it receives.
     """
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
@@ -200,7 +204,7 @@ def bound(graph: TransitionGraph) -> int:
     signs = np.concatenate((np.ones(len(sources)), -np.ones(len(sources))))
     shape = (graph.states, len(sources))
     matrix = coo_array((signs, (rows, np.tile(columns, 2))), shape=shape).tocsr()
-    # Row s says: sent out more than got, over what one pass of every edge gives, is at most 0.
+    # Row s: units sent minus units received, beyond one pass of every edge, are at most 0.
     result = linprog(
         np.ones(len(sources)), A_ub=matrix[1:], b_ub=-needed[1:], bounds=(0, None), method="highs"
     )

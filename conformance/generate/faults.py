@@ -1,7 +1,7 @@
-"""Which events and faults a test can bring about: derived from what the model's events declare.
+"""The events and faults that a test can bring about, derived from the declarations of the model.
 
-Each event names the means (`Wire`) that a test needs for it at running brokers. A fault is what
-events `spend`: a test can have it if it has the means for one of these.
+Each event names the means (`Wire`) that a test at running brokers needs for it. A fault is what
+events `spend`: a test can have the fault if it has the means for one of these events.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from model.language import Wire, declaration_of
 from proofs.lift.source import Model
 
 Means = Collection[Wire | None]
-"""What a test has at hand. None stands for what no event names: it is there in process alone."""
+"""The means of a test. None stands for events that name no means: only a run in one process has
+them."""
 
 CLIENTS: Final = frozenset({Wire.BROKERS, Wire.REQUESTS, Wire.CONNECTIONS})
-"""The means of a test at a broker that merely listens somewhere."""
+"""The means of a test at a broker that merely listens at some address."""
 
 _SPARED: Final = frozenset({Wire.REQUESTS, Wire.STATIC_CONFIGS, None})
 
@@ -28,7 +29,7 @@ FAULT_CHOICES: Final[Mapping[str, Means]] = {
     "connections": _SPARED | {Wire.CONNECTIONS, Wire.BROKER_CONNECTIONS, Wire.MARKERS},
     "none": _SPARED,
 }
-"""The means by which a run may have faults, by what `--faults` says."""
+"""The means by which a run may have faults, for each value of `--faults`."""
 
 
 def events_by(model: Model, means: Means) -> frozenset[str]:
@@ -37,7 +38,8 @@ def events_by(model: Model, means: Means) -> frozenset[str]:
 
 
 def faults_not_had(k: Any, model: Model, means: Means) -> dict[str, str]:
-    """The faults of a configuration that a test with these means cannot have, and why."""
+    """The faults of a configuration that a test with these means cannot have, and the reason of
+    each."""
     return {
         fault: describe_need(fault, *next(iter(events.items())))
         for fault, events in spent_by(model).items()
@@ -46,13 +48,13 @@ def faults_not_had(k: Any, model: Model, means: Means) -> dict[str, str]:
 
 
 def means_of(events: Mapping[str, Wire | None]) -> set[Wire | None]:
-    """Each of them is enough for one of the events. Where some event names its means, those that
-    name none do not count."""
+    """The means of these events; each is enough for one of them. If some event names its means, the
+    events that name none do not count."""
     return set(events.values()) - {None} or {None}
 
 
 def describe_need(fault: str, event: str, wire: Wire | None) -> str:
-    """What a fault needs, for a test that does not have it."""
+    """What a fault needs, said for a test that lacks it."""
     if wire is None:
         return f"{fault}: nobody brings {event} about at brokers"
     return f"{fault}: {event} needs {wire.value}"
@@ -60,8 +62,8 @@ def describe_need(fault: str, event: str, wire: Wire | None) -> str:
 
 @functools.cache
 def spent_by(model: Model) -> Mapping[str, Mapping[str, Wire | None]]:
-    """By fault, the events that spend it, and the means for each: those of its incident, where one
-    has its own. What a broker does unasked is no fault by itself."""
+    """The events that spend each fault, with the means of each event, or of its incident if that
+    names its own. What a broker does unasked is not a fault by itself."""
     found: dict[str, dict[str, Wire | None]] = {}
     for name, rule in model.rules.items():
         declared = declaration_of(rule)
@@ -74,7 +76,7 @@ def spent_by(model: Model) -> Mapping[str, Mapping[str, Wire | None]]:
 def _costs(
     model: Model, function: Callable[..., Any], known: set[Callable[..., Any]]
 ) -> Iterator[str]:
-    """The faults in a function's calls of `Faults`, and in those of the functions that it calls."""
+    """The faults that a function spends, itself or in functions that it calls."""
     known.add(function)
     tree = model.tree_of(function)
     names = vars(model.modules[function.__module__.rpartition(".")[2]])

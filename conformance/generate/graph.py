@@ -1,7 +1,7 @@
-"""The explored graph of a scope as arrays, and the scope as it is explored.
+"""The explored graph of a scope as arrays.
 
-A labelled transition is an edge with its rule instance; its number is its place among all,
-ordered by source and then by instance. State 0 is where the scope begins; states are numbered
+A labelled transition is an edge with its rule instance. Its number is its place in the order by
+source state, then by rule instance. State 0 is the initial state of the scope; states are numbered
 breadth first.
 """
 
@@ -24,18 +24,18 @@ from proofs.lift.machine import Machine
 Numbers = np.Array
 
 MAX_STATES = 2_000_000
-"""Larger scopes have no cover; their hunts run without the graph."""
+"""Larger scopes have no cover, and their hunts do without the graph."""
 
 
 class ScopeTooLargeForCover(ValueError):
-    """A scope with more states than a cover is made for."""
+    """A scope has too many states for a cover."""
 
 
 @dataclass(frozen=True, eq=False)
 class TransitionGraph:
-    """All labelled transitions. `first_edge` has one element more than there are states: the
-    edges of state s are first_edge[s] ... first_edge[s + 1] - 1. `shows` has for each state
-    the properties that it shows (`property_bits`); it is empty where nobody asked."""
+    """All labelled transitions. `first_edge` has one element more than there are states: the edges
+    of state s are first_edge[s] ... first_edge[s + 1] - 1. `shows` has the properties that each
+    state shows (`property_bits`); it is empty if nobody asked for them."""
 
     first_edge: Numbers
     rules: Numbers
@@ -44,12 +44,12 @@ class TransitionGraph:
 
     @property
     def states(self) -> int:
-        """How many states there are."""
+        """The number of states."""
         return len(self.first_edge) - 1
 
     @property
     def edges(self) -> int:
-        """How many labelled transitions there are."""
+        """The number of labelled transitions."""
         return len(self.targets)
 
     @property
@@ -72,7 +72,7 @@ class TransitionGraph:
 
 
 def edges_of(first_edge: Numbers, states: Numbers) -> Numbers:
-    """The numbers of all edges of some states, in the states' order."""
+    """The numbers of all edges of these states, in the order of the states."""
     begins = first_edge[states].astype(np.int64)
     counts = first_edge[states + 1].astype(np.int64) - begins
     ends = np.cumsum(counts)
@@ -82,12 +82,12 @@ def edges_of(first_edge: Numbers, states: Numbers) -> Numbers:
 
 
 def machine_of(k: Any, name: str, *, guarantees: bool = False) -> Machine:
-    """A configuration of its model, lifted. Who only walks it needs no guarantees."""
+    """The lifted machine of a configuration. Callers that only walk it need no guarantees."""
     return lift(model_of_configuration(k), k, name, guarantees=guarantees).machine
 
 
 def explored(machine: Machine, progress: Callable[[SearchProgress], None]) -> TransitionGraph:
-    """Every transition of the machine; by C, or where there is no compiler by Python.
+    """Explores every transition of the machine: in C, or in Python if no compiler is found.
 
     Raises ScopeTooLargeForCover beyond MAX_STATES.
     """

@@ -1,16 +1,17 @@
 """Hunts: random walks that prefer what is rare.
 
-1. A hunt is a function of seed and trace id: no hunt knows of another, so it does not matter who
-   walks it, nor when.
-2. A rule instance weighs more the fewer transitions of the scope have it, and less each time that
-   this walk has taken its rule.
-3. A walk ends where nothing is enabled, or after MAX_STEPS.
-4. A hunt that is aimed goes the shortest way to a transition that is its own, and hunts from there:
-   hardly two of them are the same walk, where hunts from the beginning meet in dead ends.
+1. A hunt is a function of seed and trace id. Hunts do not know of each other, so any worker may
+   walk them in any order.
+2. A rule instance weighs more the fewer transitions of the scope have it. It weighs less each time
+   that this walk has taken its rule.
+3. A walk ends where no event is enabled, or after MAX_STEPS.
+4. An aimed hunt takes the shortest way to a transition of its own, and hunts from there. So two
+   aimed hunts are hardly ever the same walk, whereas many hunts from the initial state meet in the
+   same dead ends.
 
-Theory of operation: `HuntWalker` gives what is enabled in a state, in the order of rule instances.
-Where the scope was explored that is a look into the graph, and each step knows its transition;
-else the machine's functions over packed ints, which need no exploration.
+Theory of operation: a `HuntWalker` gives the enabled rule instances of a state in their order. In
+an explored scope it reads them from the graph, and so each step knows its transition. In a scope
+that is not explored it calls the machine's functions over packed integers.
 """
 
 from __future__ import annotations
@@ -32,26 +33,27 @@ from proofs.lift.specialise import specialise
 MAX_STEPS = 200
 NO_EDGE = -1
 GOLDEN: Final = 0.6180339887
-"""Multiples of this part of a whole lie far from each other."""
+"""The golden ratio: multiples of it, taken modulo 1, lie far from each other."""
 MAX_KNOWN = 500_000
-"""States whose enabled instances are remembered."""
+"""The number of states whose enabled instances a walker remembers."""
 
 Enabled = Sequence[tuple[int, Any, int]]
 """(rule instance, next state, transition or NO_EDGE), in the order of instances."""
 
 
 class HuntWalker(Protocol):
-    """Where a walk can go. `weights` has one number for each rule instance."""
+    """Says where a walk can go. `weights` has one number for each rule instance."""
 
     initial: Any
     weights: Sequence[float]
 
     def enabled(self, state: Any) -> Enabled:
-        """What can happen in a state."""
+        """The rule instances that are enabled in a state."""
 
 
 class GraphWalker:
-    """Walks an explored graph; a state is its number. `shares` is a factor for each instance."""
+    """Walks an explored graph; a state is its number. `shares` has a factor for each rule
+    instance."""
 
     def __init__(self, graph: TransitionGraph, shares: Sequence[float]) -> None:
         self._graph = graph
@@ -61,8 +63,8 @@ class GraphWalker:
         self.weights: Sequence[float] = (shares / np.sqrt(np.maximum(counts, 1))).tolist()
 
     def enabled(self, state: int) -> Enabled:
-        """The state's edges, remembered as long as there is room: numpy's slices of a few numbers
-        cost more than all else of a walk."""
+        """The edges of a state. They are remembered while the cache has room: numpy slices of a few
+        numbers cost more than the rest of a walk."""
         known = self._known.get(state)
         if known is None:
             known = self._edges(state)
@@ -78,8 +80,8 @@ class GraphWalker:
 
     @cached_property
     def _arrivals(self) -> tuple[Numbers, Numbers]:
-        """By transition its source; by state the first transition that leads there, which is on a
-        shortest way, as states are numbered breadth first."""
+        """The source of each transition, and for each state the first transition that leads to it.
+        That transition lies on a shortest way, since states are numbered breadth first."""
         _, first = np.unique(self._graph.targets, return_index=True)
         if 0 not in self._graph.targets:
             first = np.insert(first, 0, NO_EDGE)
@@ -87,12 +89,14 @@ class GraphWalker:
 
     @cached_property
     def _stride(self) -> int:
-        """So far are the transitions of two aimed hunts in a row apart; all have their turn."""
+        """The distance between the transitions of two successive aimed hunts; each transition has
+        its turn."""
         edges = self._graph.edges
         return next(n for n in count(max(int(edges * GOLDEN), 1)) if gcd(n, edges) == 1)
 
     def way(self, seed: int, number: int) -> list[tuple[int, int]]:
-        """As `hunt`: the shortest way to the transition of an aimed hunt, that one included."""
+        """The shortest way to the transition of an aimed hunt, including that transition. Arguments
+        as for `hunt`."""
         sources, first = self._arrivals
         edge = (seed + number * self._stride) % self._graph.edges
         edges = [edge]
@@ -108,7 +112,8 @@ class GraphWalker:
 
 
 class MachineWalker:
-    """Walks a lifted machine; a state is its packed int. What is rare is not known."""
+    """Walks a lifted machine; a state is its packed integer. This walker does not know what is
+    rare."""
 
     def __init__(self, machine: Machine) -> None:
         specialised = specialise(machine)
@@ -119,7 +124,7 @@ class MachineWalker:
         self.weights: Sequence[float] = [1.0] * len(specialised.rules)
 
     def enabled(self, state: int) -> Enabled:
-        """The state's successors, remembered as long as there is room."""
+        """The successors of a state, remembered while the cache has room."""
         known = self._known.get(state)
         if known is None:
             known = [(rule, after, NO_EDGE) for rule, after in self._form.successors(state)]
@@ -131,7 +136,7 @@ class MachineWalker:
 def aimed(
     walker: GraphWalker, rule_of: Sequence[int], seed: int, number: int
 ) -> list[tuple[int, int]]:
-    """As `hunt`, from behind a transition of its own on."""
+    """As `hunt`, but begins behind the transition at which this hunt is aimed."""
     way = walker.way(seed, number)
     return way + hunt(walker, rule_of, seed, number, walker.end(way))
 
@@ -139,7 +144,8 @@ def aimed(
 def hunt(
     walker: HuntWalker, rule_of: Sequence[int], seed: int, number: int, begin: Any = None
 ) -> list[tuple[int, int]]:
-    """(rule instance, transition) for each step of one walk, from `begin` on if that is given.
+    """(rule instance, transition) for each step of one walk. It starts from `begin` if that is
+    given.
 
     `rule_of` gives the rule of each instance as a number; `number` is the trace id.
     """
@@ -160,7 +166,7 @@ def hunt(
 
 
 def drawn(shares: Sequence[float], point: float) -> int:
-    """The index that a number from 0 to 1 falls on, each having its share."""
+    """The index in whose share a number from 0 to 1 falls."""
     rest = point * sum(shares)
     for index, share in enumerate(shares):
         rest -= share

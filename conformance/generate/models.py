@@ -1,4 +1,5 @@
-"""The models, one copy a process: the states of a configuration are of its model's own classes."""
+"""The models, loaded once a process: the states of a configuration are instances of its model's
+classes."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from proofs.lift.source import Model, load_model
 
 @functools.cache
 def model_named(composition: str) -> Model:
-    """The text of a composition."""
+    """The model of a composition."""
     return load_model(composition)
 
 

@@ -1,4 +1,5 @@
-"""What each explored state shows: which guarantees it breaks, which witnesses it is."""
+"""The properties of each explored state: the guarantees that it breaks, the witnesses that it
+is."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ Numbers = np.Array
 
 
 def property_bits(machine: Machine, graph: StateGraph) -> Numbers:
-    """For each state a number: a bit for each guarantee, set if the state breaks it, then one for
-    each witness, set if it is one. Their order is the machine's, and so that of the model."""
+    """A number for each state. It has one bit for each guarantee, set if the state breaks the
+    guarantee, then one for each witness, set if the state is one. Both are in the machine's order,
+    which is the model's."""
     properties = [*machine.guarantees.values(), *machine.witnesses.values()]
     roots = substitute(properties, constants_of(graph.layout))
     packed = np.frombuffer(graph.packed, dtype=np.uint64).reshape(-1, graph.layout.words)

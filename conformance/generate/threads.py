@@ -1,8 +1,8 @@
-"""The threads of a scope: who moves, where PCT decides who moves next.
+"""The threads of a scope, among which PCT decides who moves next.
 
 A thread is an actor, a channel that keeps its messages in order, or one fault: each event declares
-its own. A fault is a thread of its own, so that a schedule in which an answer is lost or a leader
-restarts early is as likely as one in which that comes late or never.
+its thread. A fault has a thread of its own, so that a lost answer or an early restart of a leader
+is as likely as a late one, or as none.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from proofs.lift.source import Model
 from proofs.trace.format import Instance
 
 Numbered = tuple[str, tuple[int | None, ...]]
-"""A thread's name, and which of that name: None where the choice does not say."""
+"""The name of a thread, and its number among those of that name; None if the choice does not say.
+"""
 
 LOST_ANSWERS: Final = Thread("lost answers", ("instance", "partition"))
-"""Events of other threads whose answer is lost on its way."""
+"""Events of other threads whose answer the network loses."""
 
 
 def thread_of(model: Model, instance: Instance) -> Numbered:

@@ -1,1 +1,1 @@
-"""Judging: the interface of systems, lockstep with the model, plans, findings."""
+"""Judging: the interface of systems under test, lockstep with the model, plans, findings."""

@@ -1,16 +1,16 @@
-"""Masks that a run puts on by itself: what differs often hides no more than it has to.
+"""Masks that a run adds by itself, so that a frequent difference hides as little as possible.
 
-Theory of operation. Before a run over a wire, SAMPLE of its traces are judged, spread evenly. A
+Theory of operation. Before a run over a wire, SAMPLE of its traces, spread evenly, are judged. A
 difference that at least OFTEN of them end in is masked, and the same traces are judged again, until
-no new mask comes up. So what a cause that is not masked can hide is bounded by how rare it is. Each
-masked cause stays a finding: the sample's shortest trace, with the number of traces of the run that
-go on behind it.
+no new mask is found. So a cause that stays unmasked can hide little, because it is rare. Each
+masked cause remains a finding: the shortest trace of the sample, with the number of traces of the
+run that continue behind the mask.
 
-What a broker merely shows otherwise is masked first (`is_merely_shown`): a field, wherever it is.
-Where it does something else the mask is of the rule and its fields, and ends in three dots: a trace
-that differs again behind it is no finding.
+Differences that a broker merely shows are masked first (`is_merely_shown`): the mask names a field,
+in whatever step. A difference in behaviour gets a mask of the rule and its fields that ends in
+three dots: if a trace differs again behind such a mask, that is no finding.
 
-The sample depends on the number of traces alone: the same run has the same masks on any machine.
+The sample depends on the number of traces alone, so the same run has the same masks on any machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OFTEN: Final = 0.02
 MOST_ROUNDS: Final = 8
 
 SHOWN: Final = ("sends.log_start_offset", "log.producer_epoch")
-"""What an answer says beside error and offset; what a batch says of itself, and readers ignore."""
+"""Fields of an answer beside error and offset, and fields of a batch that readers ignore."""
 
 Judge = Callable[[Sequence[TraceRange], Sequence[str]], Iterator[ResultRow | None]]
 """Judges ranges behind masks."""
@@ -47,16 +47,17 @@ Judge = Callable[[Sequence[TraceRange], Sequence[str]], Iterator[ResultRow | Non
 
 @dataclass(frozen=True, slots=True)
 class AutomaticMasks:
-    """The masks of a run, and what the sample showed of what they hide. Each finding has `behind`,
-    the masks that were there when it was found; `broken` are the guarantees that the sample saw
-    broken."""
+    """The masks of a run, and the findings of the sample that they hide. Each finding has in
+    `behind` the masks that were in force when it was found; `broken` are the guarantees that the
+    sample saw broken."""
 
     masks: tuple[str, ...] = ()
     findings: tuple[tuple[str, Findings], ...] = ()
     broken: frozenset[str] = frozenset()
 
     def hidden(self, masked: MaskedWork) -> Findings:
-        """The findings behind the masks: those of a mask together as often as the run met it."""
+        """The findings that the masks hide; the findings of a mask together count as often as the
+        run met it."""
         left = {mask: traces for mask, (traces, _) in masked.items()}
         parts = []
         for mask, findings in self.findings:
@@ -74,7 +75,8 @@ NONE: Final = AutomaticMasks()
 
 
 def counted_as(findings: Findings, met: int) -> Findings:
-    """Findings of a sample, of which a run met so many: the first stands for all that are more."""
+    """Findings of a sample with the counts of the run: the first finding gets all that exceed the
+    sample."""
     more = max(met - sum(found.count for found in findings.values()), 0)
     counted = {}
     for signature, found in findings.items():
@@ -84,13 +86,13 @@ def counted_as(findings: Findings, met: int) -> Findings:
 
 
 def masks_from(value: Any) -> AutomaticMasks:
-    """What `to_json` wrote."""
+    """The masks that `to_json` wrote."""
     rows = tuple((mask, findings_from(findings)) for mask, findings in value["findings"])
     return AutomaticMasks(tuple(value["masks"]), rows, frozenset(value["broken"]))
 
 
 def kept_masks(file: Path, find: Callable[[], AutomaticMasks]) -> AutomaticMasks:
-    """Those of a run that was interrupted, else found now and kept."""
+    """The masks kept by an interrupted run; else masks that are found now, and kept."""
     if file.exists():
         return masks_from(json.loads(file.read_text(encoding="utf-8")))
     found = find()
@@ -101,7 +103,7 @@ def kept_masks(file: Path, find: Callable[[], AutomaticMasks]) -> AutomaticMasks
 def find_masks(
     count: int, system: str, ignored: Sequence[str], judge: Judge, progress: Callable[[], None]
 ) -> AutomaticMasks:
-    """The masks of a run of `count` traces that looks past `ignored` already."""
+    """The masks of a run of `count` traces that ignores the masks in `ignored` already."""
     sample = [TraceRange(n, n + 1) for n in sampled(count)]
     masks: list[str] = []
     shown: list[tuple[str, Findings]] = []
@@ -127,8 +129,8 @@ def find_masks(
 def often_found(
     findings: Findings, system: str, sample: Sequence[TraceRange]
 ) -> Sequence[tuple[tuple[str, ...], Findings]]:
-    """What is found often, with masks that hide it; of what brokers do only where they show
-    nothing otherwise."""
+    """The frequent findings, with masks that hide them. Differences in a broker's behaviour are
+    returned only if no difference is merely shown."""
     groups: dict[tuple[str, ...], dict[Any, Any]] = {}
     for signature, found in findings.items():
         groups.setdefault(texts_for(signature, system), {})[signature] = found
@@ -138,7 +140,7 @@ def often_found(
 
 
 def texts_for(signature: Signature, system: str) -> tuple[str, ...]:
-    """The masks of findings of a signature."""
+    """The masks that hide findings of a signature."""
     if is_merely_shown(signature.fields, system):
         return signature.fields
     return (mask_text(signature.rule, signature.fields) + FOLLOWS,)
@@ -151,17 +153,17 @@ def sampled(count: int) -> list[int]:
 
 
 def often(findings: Findings, sample: Sequence[TraceRange]) -> bool:
-    """Whether so many traces end in these."""
+    """Whether enough traces of the sample end in these findings to be called frequent."""
     return sum(found.count for found in findings.values()) >= max(2, OFTEN * len(sample))
 
 
 def is_merely_shown(fields: Iterable[str], system: str) -> bool:
-    """Whether a broker does as the model, and shows it otherwise."""
+    """Whether a broker behaves as the model does, and merely shows it differently."""
     return all(api_of(name, system) is not None or name.endswith(SHOWN) for name in fields)
 
 
 def with_masks(findings: Findings, behind: Sequence[str]) -> Findings:
-    """The findings, each of which knows the masks that it was found behind."""
+    """The findings, each with the masks behind which it was found."""
     return {
         signature: replace(
             found, shortest=tuple({**one, "behind": list(behind)} for one in found.shortest)

@@ -1,13 +1,14 @@
-"""Where traces are judged: Spark, or processes of this machine. One interface, the same rows.
+"""Backends judge ranges of traces: in Spark, or in processes of this machine. Both give the same
+rows.
 
 Three rules:
 
-1. A range of trace ids is judged in one place. What it gives depends on the task and the range
-   alone: not on the backend, its partitions, or what was judged before.
-2. A row is what some ranges gave, merged. Merging is associative and commutative: a backend may
-   merge as much as it likes, and give rows in any order. It gives `None` now and then while there
-   is nothing yet, so that its caller can show progress.
-3. A worker imports what it judges with, and loads the prepared files, once.
+1. A range of trace ids is judged in one place. Its result depends on the task and the range alone:
+   not on the backend, its partitions, or what was judged before.
+2. A row is the merged result of some ranges. Merging is associative and commutative: a backend may
+   merge as much as it likes, and return rows in any order. While it has no row, it yields `None`
+   now and then, so that its caller can show progress.
+3. A worker imports the judging code, and loads the prepared files, once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from proofs.run.files import REPOSITORY
 R = TypeVar("R")
 
 HEARTBEAT_SECONDS: Final = 0.5
-"""A backend without rows says so this often."""
+"""A backend that has no rows yields `None` this often."""
 
 
 class TraceRange(NamedTuple):
@@ -33,7 +34,7 @@ class TraceRange(NamedTuple):
 
 
 class RangeNumbers(NamedTuple):
-    """How much the traces of a range gave; `transitions` are those that they took."""
+    """The numbers of one range; `transitions` counts those that its traces took."""
 
     first: int
     last: int
@@ -44,8 +45,8 @@ class RangeNumbers(NamedTuple):
 
 
 class ResultRow(NamedTuple):
-    """What some ranges gave: `ranges` their numbers, `body` all of it merged, as
-    `conformance.judging.rows` packs them."""
+    """The result of some ranges: `ranges` has their numbers, `body` the merged result, as
+    `conformance.judging.rows` packs it."""
 
     ranges: bytes
     body: bytes
@@ -53,11 +54,11 @@ class ResultRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkerTask:
-    """What workers do: `module`'s `load` of `directory`, then its `judge` of each range.
+    """A worker calls `load` of `module` with `directory` once, then `judge` for each range.
 
-    `load` takes the path, `judge` what `load` gave and a Range; it gives a `Found`. A task of jobs
-    has `run` instead, which takes a number and gives bytes.
-    `roots` are folders that hold packages, searched in this order before all others.
+    `load` takes the path. `judge` takes the result of `load` and a range, and returns a `Found`.
+    The module of a task of jobs has `run` instead of `judge`: it takes a number and returns bytes.
+    `roots` are folders with packages; they are searched in this order, before all other folders.
     """
 
     module: str
@@ -72,7 +73,7 @@ class BackendError(Exception):
 
 
 class BackendFailed(BackendError):
-    """The backend stopped working on the way; what is done stays done."""
+    """The backend stopped working during a run; finished ranges stay judged."""
 
     exit_code = 3
 
@@ -82,25 +83,25 @@ class Backend(Protocol):
 
     name: str
     executors: Sequence[dict[str, Any]]
-    """Spark's hosts by Python, packages and Spark; none of other backends."""
+    """The hosts of Spark with their Python, packages and Spark; empty for other backends."""
 
     @property
     def cores(self) -> int | None:
-        """How many ranges are judged at a time now; `None` where that is unknown."""
+        """The number of ranges that are judged at the same time now; `None` if that is unknown."""
 
     def judge(self, ranges: Sequence[TraceRange]) -> Iterator[ResultRow | None]:
-        """The rows of all ranges, as they come. Raises BackendFailed."""
+        """The rows of all ranges, as they arrive. Raises BackendFailed."""
 
     def close(self) -> None:
         """Release processes and sessions."""
 
 
 class JobBackend(Protocol):
-    """Does jobs."""
+    """Runs numbered jobs."""
 
     def run_jobs(self, numbers: Sequence[int]) -> Iterator[bytes | None]:
-        """What the task's module gives for each number, as they come; `None` now and then while
-        there is nothing yet. Raises BackendFailed."""
+        """The results of the task's module for each number, as they arrive; `None` now and then
+        while no result is ready. Raises BackendFailed."""
 
     def close(self) -> None:
         """Release processes and sessions."""
@@ -108,8 +109,8 @@ class JobBackend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a backend is set up. `None` leaves the choice to it; `log` takes its own messages;
-    `conf` are settings of Spark."""
+    """Settings of a backend. `None` leaves the choice to the backend; `log` takes its own messages;
+    `conf` has settings of Spark."""
 
     log: Path
     master: str | None = None
@@ -121,9 +122,10 @@ class Options:
 def each_once(
     asked: Iterable[Hashable], done: Iterable[R | None], name_of: Callable[[R], Hashable]
 ) -> Iterator[R | None]:
-    """What is done, as it comes: all that was asked by name, and each of it once.
+    """The results as they arrive, checked: everything that was asked for by name arrives exactly
+    once.
 
-    Raises BackendFailed, since a result that is lost or counted twice shows in no report.
+    Raises BackendFailed, since no report would show a result that is lost or counted twice.
     """
     left = set(asked)
     for result in done:

@@ -1,9 +1,9 @@
-"""Causes: differences that one defect makes, whatever steps lead to them.
+"""Causes: a cause is one defect, which may show as many differences in many steps.
 
-A cause is the rule of the model that decides, the fields that differ, and what an answer's error is
-on both sides. Numbers beside are left out: an offset is another one in each trace. So are fields
-that merely follow: an answer with another error has other fields too. What a broker tells of
-itself is no rule's work: there the cause is the API that tells it.
+A cause consists of the rule of the model that decides, the fields that differ, and the error code
+of the answer on both sides. Other numbers are left out: an offset is different in each trace.
+Fields that merely follow are left out too: an answer with another error has other fields. No rule
+decides what a broker says of its own state: the cause of such a difference is the API that says it.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from proofs.run.files import line
 
 
 class Severity(StrEnum):
-    """What a difference breaks."""
+    """The kind of harm that a difference does."""
 
     PROMISE = "a promise"
     """A guarantee is violated."""
     PROTOCOL = "the protocol"
-    """A request, an answer or a log is not what the protocol's rules make it."""
+    """A request, an answer or a log is not what the rules of the protocol make of it."""
     INTROSPECTION = "an introspection API"
-    """What a broker tells of itself to operators; no client's data depends on it."""
+    """A broker describes itself differently to operators; no client's data depends on it."""
     POLICY = "nothing: the client's policy differs"
-    """A client does otherwise than Kafka's, as the protocol allows."""
+    """A client chooses differently from Kafka's client, as the protocol allows."""
 
 
 WORST_FIRST: Final = tuple(Severity)
 
 AT_BROKERS: Final = ("kafka", "wire", "serve", "nodes")
-"""Systems whose state is known from what they tell of it."""
+"""Systems whose state is known only from what their brokers say of it."""
 
 PROBES: Final = ("probe_", "settle")
-"""How the names of what is asked behind a trace begin."""
+"""The prefix of the names of probes, the requests at the end of a trace."""
 CLIENT: Final = "Client"
 """The actor that gives no answers."""
 
 TELLS: Final = {"producers": "DescribeProducers", "coordinator": "DescribeTransactions"}
-"""The API that tells of a part of a broker's state, by a name in paths."""
+"""The API that describes a part of a broker's state, by a name in paths."""
 
 NAMED_VALUES: Final = ("error", "state", "kind", "would_send")
-"""Fields whose values are names: they tell causes apart."""
+"""Fields whose values are names, and therefore tell causes apart."""
 
 
 class Cause(NamedTuple):
-    """What differences have in common. `decider` is a rule of the model, a probe, or an API;
-    `values` are those of named fields, expected and observed, as text."""
+    """The common part of differences. `decider` is a rule of the model, a probe, or an API;
+    `values` has the expected and observed values of named fields, as text."""
 
     decider: str
     fields: tuple[str, ...]
@@ -79,8 +79,8 @@ def cause_of(finding: Finding, system: str, decider: str) -> Cause:
 
 
 def join_probes(causes: Sequence[Cause]) -> list[Cause]:
-    """The causes in their order; what a probe shows of the same fields, as a rule makes them, is
-    that rule's."""
+    """The causes in their order. If a probe shows the same fields as a rule does, its difference is
+    counted as that rule's."""
     decided = {(c.fields, c.values): c for c in causes if not c.decider.startswith(PROBES)}
     return [
         decided.get((c.fields, c.values), c) if c.decider.startswith(PROBES) else c for c in causes
@@ -88,7 +88,7 @@ def join_probes(causes: Sequence[Cause]) -> list[Cause]:
 
 
 def severity_of(finding: Finding, system: str, *, breaks_promise: bool) -> Severity:
-    """What a finding at a system breaks."""
+    """How much harm a finding at a system does."""
     if breaks_promise:
         return Severity.PROMISE
     is_told = all(api_of(path, system) for path in finding["expected"])
@@ -96,8 +96,8 @@ def severity_of(finding: Finding, system: str, *, breaks_promise: bool) -> Sever
 
 
 def api_of(path: str, system: str) -> str | None:
-    """The API by which a broker tells what stands there; None for answers, logs, and systems whose
-    state is looked at itself."""
+    """The API by which a broker describes the state at this path. None for answers, logs, and
+    systems whose state is read directly."""
     if system not in AT_BROKERS:
         return None
     names = INDEX.sub("", path).split(".")
@@ -105,14 +105,14 @@ def api_of(path: str, system: str) -> str | None:
 
 
 def fields_in(paths: list[str]) -> tuple[str, ...]:
-    """Paths without indices, each once, sorted."""
+    """Paths without indices, sorted and each once."""
     return tuple(sorted({INDEX.sub("", path) for path in paths}))
 
 
 def decider_of(finding: Finding, calls: Sequence[tuple[str, str]]) -> str:
-    """The rules of the model that the actor takes in the last step, of all `calls` there, actor and
-    rule; the last one of a broker, where an answer differs; the name of the step, where it is a
-    probe, or no actor moves."""
+    """The rule of the model that decides in the last step. `calls` has the actors and rules of that
+    step. If an answer differs, the last rule of a broker decides. If the step is a probe, or no
+    actor moves, the name of the step is returned."""
     actor = INDEX.sub("", next(iter(finding["expected"]), "")).partition(".")[0]
     of_actor = [rule for kind, rule in calls if kind.lower() == actor]
     of_brokers = [rule for kind, rule in calls if kind != CLIENT]

@@ -1,8 +1,7 @@
-"""The compositions that systems are judged against: each has scopes, actors, guarantees of its own.
+"""The compositions that systems are judged against; each has its scopes, actors and guarantees.
 
-A scope belongs to one of them (`judged_composition`). What follows from that is a field of
-`JudgedComposition`; a composition that is judged anew is a row here, and has a judge of its own in
-each adapter.
+Each scope belongs to one composition (`judged_composition`). The fields of `JudgedComposition` say
+what follows from that. A new composition needs a row here, and a judge in each adapter.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ from proofs.lift.source import Model, composition_of
 class JudgedComposition:
     """A composition, and how systems are judged against it.
 
-    `actors` are the choices of what is under test. The parts of a world that no system shows are
-    `unshown`. `watches_events`: events take whole steps, so that their own text is covered, too.
+    `actors` are the choices of what is under test. `unshown` are the parts of a world that no
+    system shows. If `watches_events`, a system takes events as whole steps, so that the text of
+    events is covered, too.
     """
 
     name: str
@@ -31,12 +31,13 @@ class JudgedComposition:
 
     @property
     def model(self) -> Model:
-        """Its text."""
+        """The model of the composition."""
         return model_named(self.name)
 
 
 SERVER_ACTORS: Final = "coordinator,leader"
-"""A server that is both, and sends its markers by itself: traces take them at once."""
+"""A server is leader and coordinator, and sends its markers by itself: its traces take them at
+once."""
 
 IDEMPOTENT: Final = JudgedComposition(
     name="idempotent",
@@ -70,5 +71,5 @@ JUDGED_COMPOSITIONS: Final[Mapping[str, JudgedComposition]] = {
 
 
 def judged_composition(scope: str) -> JudgedComposition:
-    """Whose scope it is; that of an unknown one is the first."""
+    """The composition of a scope; the first composition if the scope is unknown."""
     return JUDGED_COMPOSITIONS[composition_of(scope)]

@@ -1,4 +1,4 @@
-"""Folders here, or at a URI that Arrow knows."""
+"""Folders on this machine, or at a URI that Arrow knows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from proofs.run import BadUse
 
 
 def find_folder(option: str, uri: str) -> tuple[fs.FileSystem, str]:
-    """The file system and the folder of a path or a URI, as in `s3://BUCKET/FOLDER`. Files here are
-    mapped, not read. Raises BadUse."""
+    """The file system and the folder of a path or a URI, as in `s3://BUCKET/FOLDER`. Local files
+    are memory-mapped, not read. Raises BadUse."""
     if "://" not in uri:
         return fs.LocalFileSystem(use_mmap=True), str(Path(uri).resolve())
     try:

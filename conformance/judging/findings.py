@@ -1,7 +1,7 @@
-"""What judging some traces of a plan gives: a summary, and in it the findings by signature.
+"""The result of judging some traces of a plan: a summary with findings by signature.
 
-`judge_traces` is a function of the judge, what was prepared and the range alone. Summaries merge in
-any grouping to the same summary.
+`judge_traces` is a function of the judge, the prepared plan and the range alone. Summaries can be
+merged in any grouping, with the same result.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from proofs.trace.replay import Stepper
 from proofs.trace.shrink import shrink
 
 ANEW_EVERY, LATER_ANEW_EVERY = 8, 32
-"""In one trace of so many the actors do all anew, even what is looked up in the others, and clients
-are also offered what must wait."""
+"""In one trace out of this many, the actors recompute steps that are looked up in other traces, and
+clients are also offered records that must wait."""
 LATER = 1_000_000
-"""From this trace id on fewer traces are done anew: 125,000 came before them."""
+"""From this trace id on, fewer traces are recomputed: 125,000 have been by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What judging some traces gave. `transitions` has bit e set (byte e // 8, bit e % 8) if the
-    labelled transition e was executed without a difference; it is empty where none is known.
-    `statements` has a bit for each of impl's protocol that was executed, in these traces or before
-    them in the same process; it is empty where impl is not judged.
+    """The result of judging some traces. `transitions` has bit e set (byte e // 8, bit e % 8) if
+    the labelled transition e was executed without a difference; it is empty if transitions are not
+    known. `statements` has a bit for each statement of impl's protocol that was executed, in these
+    traces or before them in the same process; it is empty if impl is not judged.
 
-    `steps` counts those that were executed; `findings` has all traces that ended in a difference.
+    `steps` counts executed steps; `findings` has all traces that ended in a difference.
     """
 
     traces: int = 0
@@ -55,7 +55,7 @@ class Summary:
     masked: MaskedWork = field(default_factory=dict)
 
     def merge(self, other: Summary) -> Summary:
-        """Both together. Associative and commutative; `Summary()` is neutral."""
+        """Merge two summaries. Associative and commutative; `Summary()` is neutral."""
         return Summary(
             traces=self.traces + other.traces,
             steps=self.steps + other.steps,
@@ -71,12 +71,12 @@ class Summary:
 
     @property
     def divergences(self) -> int:
-        """How many traces ended in a difference."""
+        """The number of traces that ended in a difference."""
         return sum(found.count for found in self.findings.values())
 
     @property
     def transitions_covered(self) -> int:
-        """How many labelled transitions were executed."""
+        """The number of labelled transitions that were executed."""
         return int.from_bytes(self.transitions, "little").bit_count()
 
 
@@ -87,14 +87,14 @@ def either(bits: bytes, others: bytes) -> bytes:
 
 
 class JudgedRange(NamedTuple):
-    """What the traces of a range gave, and all findings there, in the order of trace ids."""
+    """The summary of a range, and all of its findings in the order of trace ids."""
 
     summary: Summary
     findings: list[Finding]
 
     @property
     def agreed(self) -> Mapping[int, int]:
-        """How many steps were executed without a difference, by the id of a diverging trace."""
+        """By the id of a diverging trace: the number of steps before the difference."""
         return {finding["id"]: max(finding["steps"] - 1, 0) for finding in self.findings}
 
 
@@ -135,14 +135,15 @@ def judge_traces(judge: Lockstep, prepared: PreparedPlan, first: int, last: int)
 
 
 def is_anew(number: int) -> bool:
-    """The actors do all anew in the trace of this id."""
+    """Whether the actors recompute all steps in the trace of this id."""
     return number % (ANEW_EVERY if number < LATER else LATER_ANEW_EVERY) == 0
 
 
 def finding_of(number: int, divergence: Divergence) -> Finding:
-    """A divergence as data: `id` of its trace; `trace` as [[rule, {choice}], ...], cut behind the
-    step that differs; `steps`, how many these are; `rule` and `choice` of the last; `expected` and
-    `observed` by field path; `one_minimal`, whether no step can be left out.
+    """A divergence as data. `id` is that of its trace. `trace` is [[rule, {choice}], ...], cut
+    behind the step that differs; `steps` is its length; `rule` and `choice` are those of the last
+    step. `expected` and `observed` are by field path; `one_minimal` says that no step can be left
+    out.
     """
     rule, choice = divergence.instance
     return {
@@ -158,12 +159,13 @@ def finding_of(number: int, divergence: Divergence) -> Finding:
 
 
 def plan_of(prepared: PreparedPlan, finding: Finding) -> Plan:
-    """The plan of the trace: one that was played beside the run's own has a scope of its own."""
+    """The plan of the trace. A distinguishing trace has a scope of its own."""
     return replace(prepared.plan, scope=finding.get("scope", prepared.plan.scope))
 
 
 def steps_of(finding: Finding) -> Steps:
-    """The trace of a finding, choices in the order of their rules: JSON keeps none."""
+    """The trace of a finding, with choices in the order of their rules, because JSON keeps no
+    order."""
     rules = {n: rule for c in JUDGED_COMPOSITIONS.values() for n, rule in c.model.rules.items()}
     return tuple(
         (
@@ -195,5 +197,5 @@ def shrink_with_judge(judge: Lockstep, prepared: PreparedPlan, finding: Finding)
 
 
 def is_same(finding: Finding, other: Finding) -> bool:
-    """Both show the same: the rule, and the fields that differ."""
+    """Whether two findings show the same: the rule, and the fields that differ."""
     return finding["rule"] == other["rule"] and fields_of(finding) == fields_of(other)

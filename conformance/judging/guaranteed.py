@@ -1,13 +1,13 @@
-"""Which guarantees the judged traces put to the test, and which they broke.
+"""The guarantees that the judged traces exercised, and those that they broke.
 
 Two rules:
 
-1. As long as a system agrees with the model, its worlds are the model's. Where the scope was
-   explored, each state was asked then, and transitions tell which were met; else a trace is walked
-   on the model's functions, and each world is asked once. A diverging trace counts up to the step
-   before.
-2. The world of a system that diverged is made of what it shows of itself. Nobody
-   follows what it would do after its first difference.
+1. As long as a system agrees with the model, its worlds are the model's. If the scope was explored,
+   each state was checked then, and the covered transitions tell which states were met. If it was
+   not explored, each trace is walked on the model's functions, and each world is checked once. A
+   diverging trace counts up to the step before the difference.
+2. The world of a system that diverged is built from what the system shows of itself. Nothing
+   follows the system beyond its first difference.
 """
 
 from __future__ import annotations
@@ -31,23 +31,24 @@ VIOLATED: Final = "violated"
 NOT_EXERCISED: Final = "not_exercised"
 
 MAX_WORLDS: Final = 200_000
-"""Worlds that a walker remembers; then it begins to learn again."""
+"""The number of worlds that a walker remembers; then it starts again with an empty cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedProperties:
-    """Names of guarantees that were broken somewhere, and of witnesses that were met."""
+    """The names of the guarantees that were broken somewhere, and of the witnesses that were
+    met."""
 
     broken: frozenset[str] = frozenset()
     met: frozenset[str] = frozenset()
 
     def merge(self, other: ObservedProperties) -> ObservedProperties:
-        """Both together."""
+        """Merge two results."""
         return ObservedProperties(self.broken | other.broken, self.met | other.met)
 
 
 def observe_world(k: Any, world: Any) -> ObservedProperties:
-    """What one world shows."""
+    """The guarantees that one world breaks, and the witnesses that it meets."""
     guarantees = model_of_configuration(k).guarantees
     return ObservedProperties(
         frozenset(p.name for p in guarantees.GUARANTEES if not p.check(k, world)),
@@ -56,13 +57,13 @@ def observe_world(k: Any, world: Any) -> ObservedProperties:
 
 
 def statuses(seen: ObservedProperties, k: Any) -> dict[str, str]:
-    """Each guarantee: violated, holds, or not exercised."""
+    """The status of each guarantee: violated, holds, or not exercised."""
     guarantees = model_of_configuration(k).guarantees
     return {p.name: status(p, seen, k) for p in guarantees.GUARANTEES}
 
 
 def status(guarantee: Guarantee[Any, Any], seen: ObservedProperties, k: Any) -> str:
-    """One guarantee. A broken one was exercised, whatever its witness says."""
+    """The status of one guarantee. A broken one was exercised, whatever its witness says."""
     if guarantee.name in seen.broken:
         return VIOLATED
     witnesses = model_of_configuration(k).guarantees.WITNESSES
@@ -76,11 +77,11 @@ def not_guaranteed(k: Any) -> list[str]:
     return [p.name for p in model.guarantees.GUARANTEES if not p.guaranteed(k)]
 
 
-# States that were explored
+# Explored states
 
 
 def observe_transitions(prepared: PreparedPlan, transitions: bytes) -> ObservedProperties:
-    """What a summary's transitions show, in a scope that was explored."""
+    """The properties of the states that a summary's transitions reach, in an explored scope."""
     bits = prepared.shows(transitions)
     named = judged_composition(prepared.plan.scope).model.guarantees
     guarantees, witnesses = ([s.name for s in kind] for kind in (named.GUARANTEES, named.WITNESSES))
@@ -93,7 +94,7 @@ def observe_transitions(prepared: PreparedPlan, transitions: bytes) -> ObservedP
 
 @dataclass(slots=True)
 class ExploredWorld:
-    """A world, what it shows, and where its rule instances lead as far as they are known."""
+    """A world, its properties, and the successors by rule instance that are known so far."""
 
     world: Any
     seen: ObservedProperties
@@ -101,14 +102,14 @@ class ExploredWorld:
 
 
 class GuaranteeWalker:
-    """Walks traces on the model; what it learned in one serves the next."""
+    """Walks traces on the model; its cache of worlds serves all traces."""
 
     def __init__(self, k: Any) -> None:
         self._stepper = Stepper(model_of_configuration(k), k)
         self._places: dict[Any, ExploredWorld] = {}
 
     def walk(self, steps: Steps) -> ObservedProperties:
-        """All that the worlds of a trace show, the first included."""
+        """The properties of all worlds of a trace, including the first."""
         place = self._place(self._stepper.initial())
         broken, met = set(place.seen.broken), set(place.seen.met)
         for instance in steps:
@@ -139,14 +140,15 @@ class GuaranteeWalker:
 
 @functools.lru_cache(maxsize=8)
 def walker_of(k: Any) -> GuaranteeWalker:
-    """A configuration's walker serves all ranges that this process judges."""
+    """The walker of a configuration; it serves all ranges that this process judges."""
     return GuaranteeWalker(k)
 
 
 def guarantees_of(
     prepared: PreparedPlan, part: TraceRange, judged: JudgedRange
 ) -> ObservedProperties:
-    """What the traces showed of the guarantees, as far as system and model agreed."""
+    """The properties that the traces showed up to the last step on which system and model
+    agreed."""
     if prepared.transitions_total is not None:
         return observe_transitions(prepared, judged.summary.transitions)
     agreed = judged.agreed
@@ -158,11 +160,12 @@ def guarantees_of(
     return seen
 
 
-# What a system shows of itself
+# Worlds of a system that diverged
 
 
 def without_unshown(seen: ObservedProperties, composition: JudgedComposition) -> ObservedProperties:
-    """Without the guarantees about parts of a world that no system of the composition shows."""
+    """The properties without guarantees about parts of a world that no system of the composition
+    shows."""
     guarantees = composition.model.guarantees.GUARANTEES
     shown = {p.name for p in guarantees if composition.unshown.isdisjoint(p.about)}
     return replace(seen, broken=seen.broken & shown)

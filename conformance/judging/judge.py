@@ -1,15 +1,15 @@
 """Lockstep: a system and the model take the same steps, and must agree after each.
 
-1. Each step is an event of the model, as `model` has it: `conformance.judging.lockstep` makes code
-   of its text in which each rule of an actor is taken by both sides.
-2. A step compares the actors that move, their whole state, and all that they send. Every
-   CHECK_ALL_EVERY steps and at the end of a trace all actors are compared, moved or not, and
-   clients get the chance to send where the model's must not.
-3. A message on its way is the model's, with what the system made of it.
+1. Each step is an event of the model, as `model` has it. `conformance.judging.lockstep` compiles
+   the event's text to code in which both sides execute each rule of an actor.
+2. After a step, the actors that moved are compared: their whole state, and all messages that they
+   sent. Every CHECK_ALL_EVERY steps, and at the end of a trace, all actors are compared, and
+   clients get the chance to send where the model's client must not.
+3. A message under way is the model's, together with the system's payload for it.
 4. Actors that the system does not have are played by the model.
-5. A trace must be one that the model allows; guards of the world are not looked at again.
+5. A trace must be one that the model allows; guards of the world are not evaluated again.
 
-A first difference ends a trace: what comes after it would only repeat it.
+A trace ends at its first difference: later differences would only follow from it.
 """
 
 from __future__ import annotations
@@ -58,19 +58,20 @@ class Divergence:
 
     @property
     def step(self) -> int:
-        """Which step it is, from 1; 0 if the beginning differs already."""
+        """The number of the step that differs, from 1; 0 if the initial states differ already."""
         return len(self.trace)
 
     @property
     def instance(self) -> Instance:
-        """The rule instance that shows it."""
+        """The rule instance that shows the difference."""
         return self.trace[-1] if self.trace else ("initial", ())
 
 
 @dataclass(frozen=True, slots=True)
 class TraceResult:
-    """`steps` that were executed, the differing one included; `seen` has a bit for each point
-    of the model's text that they covered (`ModelTables.points`). `masked`: what is behind masks."""
+    """`steps` counts executed steps, including the differing one. `seen` has a bit for each point
+    of the model's text that they covered (`ModelTables.points`). `masked` describes what lies
+    behind masks."""
 
     steps: int
     divergence: Divergence | None
@@ -79,7 +80,7 @@ class TraceResult:
 
 
 class Differs(AssertionError):
-    """System and model differ in a step: what was `expected` and `observed`, by field path."""
+    """System and model differ in a step: the `expected` and `observed` values, by field path."""
 
     def __init__(self, found: Sequence[tuple[str, Json, Json]]) -> None:
         super().__init__("; ".join(f"{path}: {a!r} expected, {b!r} seen" for path, a, b in found))
@@ -88,21 +89,22 @@ class Differs(AssertionError):
 
 
 Item = tuple[InternedMessage, Payload]
-"""A message on its way, as the model has it and as the system made it."""
+"""A message under way: the model's value, and the system's payload."""
 A = TypeVar("A")
 Mover = Callable[[A, tuple[Any, ...], tuple[Any, ...]], tuple[A, tuple[Item, ...]]]
-"""What an actor becomes with (rule, the model's inputs) and the system's inputs, and sends."""
+"""Takes (rule, the model's inputs) and the system's inputs; returns an actor's new state and
+messages."""
 
 
 class JudgeStep(NamedTuple):
-    """A rule instance, and what the judge does about it."""
+    """A rule instance, and what the judge does for it."""
 
     instance: Instance
     event: Callable[[], None]
 
 
 class Lockstep(ABC):
-    """What judges have in common: traces, step by step."""
+    """The common part of judges: executes traces step by step."""
 
     def __init__(self, tables: ModelTables) -> None:
         self.tables: Any = tables
@@ -114,11 +116,11 @@ class Lockstep(ABC):
 
     @abstractmethod
     def move(self, instance: Instance) -> JudgeStep:
-        """What `follow` needs to know of a step."""
+        """The data that `follow` needs for a step."""
 
     @abstractmethod
     def begin(self) -> None:
-        """Model and system at the beginning of the scope. Raises Differs."""
+        """Put model and system into the initial state of the scope. Raises Differs."""
 
     @abstractmethod
     def check_all(self) -> None:
@@ -126,21 +128,23 @@ class Lockstep(ABC):
 
     @abstractmethod
     def check_restraint(self) -> None:
-        """Each client has the chance to send where it must not. Raises Differs."""
+        """Give each client the chance to send where it must not. Raises Differs."""
 
     # ---- traces
 
     def judge(self, steps: Steps) -> TraceResult:
-        """Execute a trace until its end or the first difference. What `check_restraint` shows in
-        the middle of a longer trace, it shows at the end of this one. Raises NotAllowed."""
+        """Execute a trace until its end or the first difference. `check_restraint` runs at the end
+        only: what it shows in the middle of a longer trace, it shows at the end of a shorter one.
+        Raises NotAllowed."""
         return self.follow([self.move(instance) for instance in steps], checks=(len(steps),))
 
     def follow(
         self, moves: Sequence[JudgeStep], memoised: bool = False, checks: Sequence[int] = ()
     ) -> TraceResult:
-        """As `judge`, for a trace whose events are looked up. `memoised`: what an actor did after
-        the same inputs may be looked up, too; else it does all anew, and `check_restraint` runs
-        behind so many steps, in the middle and at the end unless said. Raises NotAllowed."""
+        """As `judge`, for a trace whose events are looked up. If `memoised`, the result of an
+        actor's step may be looked up by its inputs, too. Otherwise each actor computes it anew, and
+        `check_restraint` runs in the middle and at the end, or after the given numbers of steps.
+        Raises NotAllowed."""
         done = 0
         cuts = (0, *(checks or (len(moves) // 2, len(moves))))
         self._memoised = memoised
@@ -168,7 +172,7 @@ class Lockstep(ABC):
         return TraceResult(done, None, self._seen, self._masked.behind(done))
 
     def _tracked(self, moves: Sequence[JudgeStep]) -> list[JudgeStep]:
-        """The steps, each noted when it begins: masks are about rules."""
+        """The steps, each noted when it begins, because masks name rules."""
         self._masked, self._at = MaskedTrace(self.masks), (0, "initial")
 
         def tracked(number: int, move: JudgeStep) -> Callable[[], None]:
@@ -181,7 +185,7 @@ class Lockstep(ABC):
         return [JudgeStep(m.instance, tracked(n, m)) for n, m in enumerate(moves, start=1)]
 
     def differ(self, found: Iterable[tuple[str, Json, Json]]) -> None:
-        """Raises Differs, unless masks hide all of it."""
+        """Raises Differs unless masks hide all of the difference."""
         rows = list(found)
         if self.masks:
             step, rule = self._at
@@ -190,11 +194,11 @@ class Lockstep(ABC):
             raise Differs(rows)
 
     def step(self, instance: Instance) -> None:
-        """One rule instance, on both sides. Raises Differs."""
+        """Execute one rule instance on both sides. Raises Differs."""
         self.move(instance).event()
 
     def _react(self, method: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-        """What the system's actor does; that it fails is a difference, too."""
+        """The reaction of the system's actor; an exception in it counts as a difference, too."""
         try:
             return method(*given)
         except Exception as error:
@@ -202,5 +206,5 @@ class Lockstep(ABC):
 
 
 def failed(error: Exception) -> Differs:
-    """What the system's actor did not do: it raised."""
+    """The difference that stands for an exception in the system's actor."""
     return Differs([("raised", None, f"{type(error).__name__}: {error}")])

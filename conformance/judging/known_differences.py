@@ -1,14 +1,15 @@
-"""Differences that are known, each with its public reference: they do not count against a system.
+"""Known differences, each with its public reference; they do not count against a system.
 
 Three rules:
 
-1. A row is for what the model leaves out on purpose, or for a fix of the model that is pending.
-   Everything else becomes a variant of the model, or a fix of it.
+1. A row stands for something that the model leaves out on purpose, or for a pending fix of the
+   model. Everything else becomes a variant of the model, or is fixed in the model.
 2. A row names one release, one rule, and the fields that differ. It explains nothing else.
 3. A row that a run no longer reproduces is stale: `stale` names it, and the tests fail on it.
 
-`KNOWN_DIFFERENCES` is ours; `--baseline FILE` is a vendor's own, a JSON list of objects with the
-keys of `KnownDifference`; `--write-baseline FILE` makes one of what a run finds.
+`KNOWN_DIFFERENCES` is this project's table. `--baseline FILE` is a vendor's own: a JSON list of
+objects with the keys of `KnownDifference`. `--write-baseline FILE` writes one from a run's
+findings.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ KEYS: Final = ("release", "rule", "fields", "reference", "trace")
 
 
 class BadBaseline(ValueError):
-    """A baseline that cannot be read; the message says where, what is wrong and the cure."""
+    """A baseline that cannot be read; the message says where, what is wrong and how to fix it."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownDifference:
     """One known difference: in `release`, `rule` shows it in exactly these `fields`.
 
-    Fields are paths without indices, as in `leader.log.base_offset`, sorted. `reference` is a
-    public one (an issue, a KIP, a page); `trace` the file, beside the table, of a trace that
-    shows it. `look_past`: a run goes on behind it (`mask`), and judges the rest; else the trace
-    ends there. That is for what a system merely shows otherwise: where it does something else, all
-    that follows differs too.
+    Fields are paths without indices, as in `leader.log.base_offset`, sorted. `reference` is public
+    (an issue, a KIP, a page). `trace` is the file, beside the table, of a trace that shows the
+    difference. If `look_past`, a run masks the difference (`mask`) and judges the rest of the
+    trace; else the trace ends there. Use it for differences that a system merely shows: if the
+    behaviour differs, everything that follows differs too.
     """
 
     release: str
@@ -49,17 +50,17 @@ class KnownDifference:
 
     @property
     def mask(self) -> str:
-        """The mask that looks past it."""
+        """The mask that hides this difference."""
         return mask_text(self.rule, self.fields)
 
     def explains(self, release: str, signature: Signature) -> bool:
-        """Whether the findings of that signature are this difference."""
+        """Whether this difference explains the findings of that signature."""
         here = (release, signature.rule, signature.fields)
         return here == (self.release, self.rule, self.fields)
 
 
 KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = ()
-"""`impl` and the releases that the model knows agree with it: there is nothing to explain."""
+"""Empty: `impl` and the releases that the model knows agree with it."""
 
 
 def explanation(
@@ -89,7 +90,7 @@ UNKNOWN: Final = "unknown: name an issue, or say why this is right"
 def known_from(
     release: str, signature: Signature, trace: str, *, look_past: bool
 ) -> KnownDifference:
-    """The row of findings; its owner fills in the reference."""
+    """The row for findings; the vendor fills in the reference."""
     return KnownDifference(release, signature.rule, signature.fields, UNKNOWN, trace, look_past)
 
 

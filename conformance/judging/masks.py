@@ -1,13 +1,14 @@
-"""Masks: known or harmless differences that a run looks past, so that it judges the rest.
+"""Masks: known or harmless differences that a run ignores, so that it judges the rest of a trace.
 
     [RULE:]FIELD[+FIELD...][=OBSERVED][...]
 
-A FIELD is the end of a path without indices: `producers.coordinator_epoch` is that of any leader.
-With RULE the mask counts in steps of this rule or probe alone, with OBSERVED where the system
-shows this value, as in JSON. A mask with several fields hides differences that are in these fields,
-all of them. What is behind a masked difference is judged by the model as if it had agreed. Three
-dots at the end are for what a system does, not merely shows: a trace that differs again behind such
-a mask ends there, and that is no finding, for it may follow.
+A FIELD is the end of a path without indices: `producers.coordinator_epoch` matches that of any
+leader. With RULE, the mask applies only in steps of this rule or probe. With OBSERVED, it applies
+only where the system shows this value, written as in JSON. A mask with several fields hides
+differences that are in exactly these fields. After a masked difference, the model judges the rest
+as if system and model had agreed. Three dots at the end mark a difference in behaviour: a trace
+that differs again behind such a mask ends there, without a finding, because the second difference
+may follow from the first.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from conformance.judging.signatures import INDEX
 from proofs.run.files import line
 
 Row = tuple[str, Any, Any]
-"""A path, with what is expected and what is observed there."""
+"""A path, with the expected and the observed value."""
 
 FOLLOWS: Final = "..."
-"""The end of a mask whose differences have consequences."""
+"""The end of a mask of a difference that has consequences."""
 
 FORM: Final = re.compile(
     r"(?:(?P<rule>\w+):)?(?P<fields>[\w.+]*\w)(?:=(?P<observed>.+?))?(?P<follows>\.\.\.)?"
@@ -32,11 +33,11 @@ FORM: Final = re.compile(
 
 
 class BadMask(ValueError):
-    """A text that is no mask."""
+    """A text that is not a mask."""
 
 
 class Mask(NamedTuple):
-    """One mask; `rule` and `observed` are None where they do not matter."""
+    """One mask; `rule` and `observed` are None if the mask does not restrict them."""
 
     text: str
     fields: tuple[str, ...]
@@ -45,14 +46,14 @@ class Mask(NamedTuple):
     has_consequences: bool = False
 
     def fits(self, rule: str, rows: Sequence[Row], *, has_begun: bool) -> list[Row]:
-        """The differences of a step that it hides. Once it `has_begun` in a trace, its fields stay
-        hidden there: a state that differs does so until it changes."""
+        """The differences of a step that this mask hides. Once it `has_begun` in a trace, its
+        fields stay hidden there: a state that differs does so until it changes."""
         found = [row for row in rows if self.has(row)]
         is_whole = len(self.fields) == 1 or len(found) == len(rows)
         return found if has_begun or (is_whole and self.rule in (None, rule)) else []
 
     def has(self, row: Row) -> bool:
-        """Whether it is about this place."""
+        """Whether the mask matches this place."""
         place = f".{INDEX.sub('', row[0])}"
         is_there = any(place.endswith(f".{name}") for name in self.fields)
         return is_there and self.observed in (None, line(row[2]))
@@ -68,7 +69,7 @@ def parse_mask(text: str) -> Mask:
 
 
 def mask_text(rule: str, fields: Iterable[str]) -> str:
-    """The mask of what differs in these fields of a rule."""
+    """The mask for a difference in these fields of a rule."""
     return f"{rule}:{'+'.join(fields)}"
 
 
@@ -85,7 +86,7 @@ class Masks:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What was parsed."""
+        """The texts from which the masks were parsed."""
         return tuple(mask.text for mask in self.masks)
 
     def __bool__(self) -> bool:
@@ -97,7 +98,7 @@ NO_MASKS: Final = Masks()
 
 @dataclass(slots=True)
 class MaskedTrace:
-    """What was hidden in one trace: the step of each mask's first use."""
+    """The masks used in one trace: the step at which each was first used."""
 
     masks: Masks
     first_use: dict[str, int] = field(default_factory=dict)
@@ -114,20 +115,21 @@ class MaskedTrace:
 
     @property
     def has_consequences(self) -> bool:
-        """Whether the system did something else on the way: what differs now may follow."""
+        """Whether the system behaved differently earlier in the trace: a new difference may follow
+        from that."""
         return any(m.has_consequences and m.text in self.first_use for m in self.masks.masks)
 
     def behind(self, steps: int) -> MaskedWork:
-        """What was judged behind each mask in a trace of so many steps."""
+        """The numbers of steps judged behind each mask, in a trace of this many steps."""
         return {text: (1, max(steps - first, 0)) for text, first in self.first_use.items()}
 
 
 MaskedWork = Mapping[str, tuple[int, int]]
-"""By mask: the traces that go on behind it, and the steps there."""
+"""By mask: the number of traces that continue behind it, and the number of steps there."""
 
 
 def add_masked(*parts: MaskedWork) -> MaskedWork:
-    """All parts together."""
+    """Add all parts."""
     total: dict[str, tuple[int, int]] = {}
     for text, (traces, steps) in (row for part in parts for row in part.items()):
         known = total.get(text, (0, 0))

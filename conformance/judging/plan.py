@@ -1,11 +1,11 @@
-"""What a run judges: the plan, and what is prepared of it once.
+"""The plan of a run: what it judges, and what is prepared of it once.
 
 1. A plan is a value. The same plan gives the same traces, findings and bytes on every machine, for
-   any number of workers and however the traces are cut into ranges.
-2. Traces are numbered from 0: first those of the cover, then those that are drawn, in turns from
-   each source that the plan names.
-3. `prepare` does once what is expensive: it explores the scope and cuts the cover. Workers load
-   what it left in its directory.
+   any number of workers and however its traces are cut into ranges.
+2. Traces are numbered from 0: first the traces of the cover, then those that are drawn, from each
+   source of the plan in turn.
+3. `prepare` does the expensive work once: it explores the scope and cuts the cover. Workers load
+   the files that it left in its directory.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from proofs.trace.replay import configuration_of
 
 Json = Any
 Progress = Callable[[str, float], None]
-"""Told what is being prepared, and which part of it is done, 0 to 1."""
+"""Receives the name of the present work, and the part of it that is done, 0 to 1."""
 
 
 HUNTS = 1_000
-"""Traces that are drawn for a plan without a limit of its own."""
+"""The number of drawn traces for a plan without a limit."""
 SAMPLED_HUNTS = 32
-"""Drawn traces whose length stands for that of all in the estimate of steps."""
+"""The number of drawn traces whose lengths are measured to estimate the steps of all."""
 
 IMPL = "impl"
 """The system whose actors are judged one by one, in this process."""
@@ -64,9 +64,9 @@ ACTORS = tuple(actors for c in JUDGED_COMPOSITIONS.values() for actors in c.acto
 FORMS = ("bytes", "values")
 SOURCES = ("cover", "pct", "hunts", "aimed")
 LISTS = ("traces_from", "ignored")
-"""What of a plan JSON has as lists."""
-"""Every transition; schedules by priorities; walks that prefer what is rare; such walks behind a
-transition of their own."""
+"""The fields of a plan that are lists in JSON."""
+"""Covers of all transitions; schedules by priorities; walks that prefer what is rare; and such
+walks that begin behind a transition of their own."""
 NEED_NO_GRAPH = frozenset({"pct", "hunts"})
 """Sources for scopes that are too large to explore."""
 
@@ -77,19 +77,20 @@ TOTALS = ("rules_total", "branches_total", "error_codes_total", "table_entries_t
 
 
 class BadPlan(ValueError):
-    """A plan that cannot be carried out; the message says which part, and what may stand there."""
+    """A plan that cannot be carried out; the message says which part, and which values are
+    possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is judged, against what, and by which traces.
+    """The subject of a run: what is judged, against which model, and by which traces.
 
-    `actors` are those of the system under test, the model plays the others. `on` says whether
-    messages pass the system's codec. `traces` limits the traces of all sources together; without
-    it there are all of the cover and `HUNTS` others. `faults` says which budgets of the scope stay:
-    all, those of connections, or none. `depth` is that of the bugs that pct looks for. `ignored`
-    are masks (`conformance.judging.masks`); with `masks_often` a run over a wire adds some by
-    itself.
+    `actors` are those of the system under test; the model plays the others. `on` says whether
+    messages pass through the system's codec. `traces` limits the traces of all sources together;
+    without it the plan has the whole cover and `HUNTS` drawn traces. `faults` says which fault
+    budgets of the scope remain: all, those of connections, or none. `depth` is the depth of the
+    bugs that PCT looks for. `ignored` are masks (`conformance.judging.masks`); with `masks_often` a
+    run over a wire adds masks by itself.
     """
 
     scope: str = "idempotent-default"
@@ -146,14 +147,14 @@ def check_plan(plan: Plan) -> Plan:
 
 
 def scope_text(plan: Plan) -> str:
-    """The scope with the budgets that `faults` leaves. Raises ValueError."""
+    """The scope with the fault budgets that `faults` leaves. Raises ValueError."""
     model = judged_composition(plan.scope).model
     k = configuration_of(model, plan.scope, plan.variant)
     return scope_without(plan.scope, faults_not_had(k, model, FAULT_CHOICES[plan.faults]))
 
 
 def scope_without(scope: str, faults: Iterable[str]) -> str:
-    """The scope without the budgets of some faults."""
+    """The scope without the budgets of these faults."""
     return "/".join((scope, *(f"{fault}=0" for fault in faults)))
 
 
@@ -172,14 +173,14 @@ def configuration(plan: Plan) -> Any:
 
 @dataclass(frozen=True)
 class PreparedPlan:
-    """What `prepare` left in a directory, as a worker reads it.
+    """The content of a directory that `prepare` filled, as workers read it.
 
-    `steps_planned` is exact for covers and an estimate for others; `transitions_total` is None if
-    the scope was not explored; `cover_steps` and `cover_bound` (least steps that any cover needs)
-    are None where there is no cover, or its bound was not computed. `threads` is how many pct
-    schedules, `threads_steps` among how many steps it changes priorities; None where no trace is
-    pct's. The totals of rules, branches, error codes and entries of error tables are what a run can
-    cover.
+    `steps_planned` is exact for covers and an estimate for drawn traces. `transitions_total` is
+    None if the scope was not explored. `cover_steps` and `cover_bound` (the least steps of any
+    cover) are None if the plan has no cover, or its bound was not computed. `threads` is the number
+    of threads of PCT schedules, and `threads_steps` the number of steps among which priorities
+    change; both are None if no trace comes from PCT. The totals of rules, branches, error codes and
+    entries of error tables are what a run can cover.
     """
 
     plan: Plan
@@ -199,7 +200,7 @@ class PreparedPlan:
 
     @staticmethod
     def load(directory: Path) -> PreparedPlan:
-        """Read what was prepared; its large files stay at hand in a process. Raises BadPlan."""
+        """Read what was prepared; a process keeps the large files open. Raises BadPlan."""
         try:
             found = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
         except FileNotFoundError as error:
@@ -209,7 +210,8 @@ class PreparedPlan:
         return PreparedPlan(directory=directory, **found)
 
     def save(self) -> None:
-        """Write the manifest; it is the last file, so that it says that all are there."""
+        """Write the manifest. It is written last, so its presence says that all other files are
+        complete."""
         value = {field.name: getattr(self, field.name) for field in fields(self)}
         del value["directory"]
         value |= {"plan": self.plan.to_json()} | {name: sorted(value[name]) for name in TOTALS}
@@ -217,7 +219,7 @@ class PreparedPlan:
 
     @property
     def instances(self) -> Sequence[Instance]:
-        """The rule instances that a walk numbers."""
+        """The rule instances by the numbers that walks use."""
         return _stored(self.directory).instances
 
     def trace(self, number: int) -> Steps:
@@ -225,21 +227,22 @@ class PreparedPlan:
         return tuple(self.instances[instance] for instance in self.walk(number)[0])
 
     def shows(self, transitions: bytes) -> int:
-        """What the states show that these transitions lead to, and the first: bits as in
-        `TransitionGraph.shows`. `transitions` are as in a Summary of an explored scope."""
+        """The bits, as in `TransitionGraph.shows`, of the initial state and of all states that
+        these transitions lead to. `transitions` is as in a Summary of an explored scope."""
         graph = _stored(self.directory).graph
         bits = np.unpackbits(np.frombuffer(transitions, np.uint8), bitorder="little")
         reached = graph.shows[graph.targets[np.flatnonzero(bits)]]
         return int(np.bitwise_or.reduce(reached, initial=graph.shows[0]))
 
     def rules_of_transitions(self) -> tuple[list[str], Numbers]:
-        """Names of rules, and for each labelled transition the number of its rule among them."""
+        """The names of rules, and for each labelled transition the number of its rule among
+        them."""
         stored = _stored(self.directory)
         names = sorted({rule for rule, _ in stored.instances})
         return names, np.array(stored.rule_of, dtype=np.int32)[stored.graph.rules]
 
     def walk(self, number: int) -> tuple[list[int], Numbers | None]:
-        """The trace as rule instances, and its transitions, None where they are not known."""
+        """The trace as rule instances, and its transitions; None if transitions are not known."""
         if not 0 <= number < self.count:
             raise IndexError(f"trace {number}: there are {self.count}")
         stored = _stored(self.directory)
@@ -252,7 +255,7 @@ class PreparedPlan:
         return [instance for instance, _ in steps], edges if self.transitions_total else None
 
     def _drawn(self, stored: _Stored, number: int) -> list[tuple[int, int]]:
-        """The trace of that id, which is not the cover's."""
+        """A drawn trace, by its id."""
         walker, seed = stored.walker, self.plan.seed
         kinds = [source for source in self.plan.traces_from if source != "cover"]
         kind = kinds[number % len(kinds)]
@@ -267,7 +270,7 @@ class PreparedPlan:
 
 
 class _Stored:
-    """The large files of a directory, mapped into memory, and what is made of them."""
+    """The large files of a directory, mapped into memory, and the objects built from them."""
 
     def __init__(self, directory: Path) -> None:
         plan = Plan.from_json(json.loads((directory / PLAN).read_text(encoding="utf-8")))
@@ -300,13 +303,13 @@ class _Stored:
 
 
 def shares_of(plan: Plan, instances: Sequence[Instance]) -> list[float]:
-    """Of hunts at nodes, how often what is done to these comes beside what is asked."""
+    """For hunts at nodes: how often faults of nodes occur, relative to requests."""
     seldom = SELDOM if is_of_nodes(plan) else {}
     return [seldom.get(rule, 1.0) for rule, _ in instances]
 
 
 def is_of_nodes(plan: Plan) -> bool:
-    """Brokers are judged that are stopped and moved."""
+    """Whether the plan judges brokers that are stopped and moved."""
     return plan.actors == SERVER_ACTORS and plan.faults == "nodes"
 
 
@@ -319,20 +322,20 @@ GRAPH_FILES = ("first_edge", "rules", "targets", "shows")
 
 
 def empty_graph() -> TransitionGraph:
-    """Of a scope that is too large to be explored."""
+    """The graph of a scope that is too large to explore."""
     return TransitionGraph(np.zeros(1, np.uint32), np.zeros(0, np.uint16), np.zeros(0, np.uint32))
 
 
 def empty_cover() -> Cover:
-    """Of a plan that takes no traces of a cover."""
+    """The cover of a plan without traces of a cover."""
     return Cover(np.zeros(0, np.uint32), np.zeros(1, np.uint64))
 
 
 def prepare(plan: Plan, directory: Path, progress: Progress | None = None) -> PreparedPlan:
-    """Explore the scope, cut the cover, and leave in `directory` what workers need.
+    """Explore the scope, cut the cover, and write the files that workers need into `directory`.
 
-    Done once: the same plan in the same directory is only loaded. Raises BadPlan, also for a
-    directory that another plan was prepared in.
+    If the directory already has this plan, it is only loaded. Raises BadPlan, also for a directory
+    in which another plan was prepared.
     """
     check_plan(plan)
     if (directory / MANIFEST).exists():
@@ -361,7 +364,8 @@ def prepare(plan: Plan, directory: Path, progress: Progress | None = None) -> Pr
 
 
 def _graph_of(plan: Plan, machine: Machine, told: Progress) -> TransitionGraph:
-    """The scope's graph; an empty one if it is too large and no source needs it."""
+    """The graph of the scope; an empty graph if the scope is too large and no source needs the
+    graph."""
 
     def report(so_far: Explored) -> None:
         told("exploring", so_far.done / max(so_far.frontier, 1))
@@ -382,14 +386,14 @@ def _graph_of(plan: Plan, machine: Machine, told: Progress) -> TransitionGraph:
 
 
 def points_of(plan: Plan) -> CoveredPoints:
-    """All that traces can cover of the model's text."""
+    """All points of the model's text that traces can cover."""
     composition = judged_composition(plan.scope)
     modules = watched_modules(composition.model, composition.watches_events)
     return ModelTables(configuration(plan), composition.model, modules).all_points
 
 
 def _counted(plan: Plan, directory: Path, graph: TransitionGraph, walks: Cover) -> PreparedPlan:
-    """The numbers of what was prepared."""
+    """The numbers of the prepared plan."""
     drawn = 0
     if plan.traces_from != ("cover",):
         drawn = HUNTS if plan.traces is None else max(plan.traces - walks.traces, 0)
@@ -421,13 +425,13 @@ def _counted(plan: Plan, directory: Path, graph: TransitionGraph, walks: Cover) 
 
 
 def prepare_one(plan: Plan, folder: Path, traces: int, steps: int) -> PreparedPlan:
-    """Traces that are given as they are, as if they were prepared: nothing is covered by them."""
+    """A prepared plan that has exactly the given traces; transitions are not counted for it."""
     none = frozenset[str]()
     return PreparedPlan(plan, folder, traces, steps, None, 0, None, None, none, none, none)
 
 
 def compute_cover_bound(prepared: PreparedPlan) -> PreparedPlan:
-    """The same with `cover_bound` known: a linear program, minutes for a million transitions."""
+    """The same with `cover_bound` computed: a linear program, minutes for a million transitions."""
     if prepared.cover_steps is None or prepared.cover_bound is not None:
         return prepared
     known = replace(prepared, cover_bound=bound(_stored(prepared.directory).graph))

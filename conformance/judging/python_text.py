@@ -1,7 +1,8 @@
-"""The judge takes the steps of `impl`'s text, not of what a compiler made of it.
+"""Makes the judge import the Python text of `impl`, even if a compiled form lies beside it.
 
-It keeps actors as bytes and notes which statements run, and a compiled class lends itself to
-neither. The compiled form is held to the text by the tests of both, and is judged at `wire://`.
+The judge stores actors as bytes and notes which statements run; a compiled class supports neither.
+The tests of `impl` run on both forms and hold them to each other, and the compiled form is judged
+at `wire://`.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ PACKAGE: Final = "impl"
 
 
 class PythonText(MetaPathFinder):
-    """Finds the text of a module of `impl`, where an extension module lies beside it, too."""
+    """Finds the Python text of a module of `impl`, even if an extension module lies beside it."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Of a module below the package; None for all others."""
+        """The spec of a module below the package; None for all others."""
         if not fullname.startswith(f"{PACKAGE}."):
             return None
         finders = [FileFinder(p, (SourceFileLoader, SOURCE_SUFFIXES)) for p in path or ()]
@@ -37,8 +38,8 @@ class PythonText(MetaPathFinder):
 
 
 def prefer_python_text() -> None:
-    """From now on. A process that has imported `impl` keeps the form that it has. Finders that were
-    put before the path's own still come first: they change the text."""
+    """Prefer the Python text from now on. If the process has imported `impl` already, the form
+    stays. Finders that were put before the path's own still come first: they change the text."""
     known = (f"{type(finder).__module__}.{type(finder).__name__}" for finder in sys.meta_path)
     if PACKAGE not in sys.modules and f"{__name__}.{PythonText.__name__}" not in known:
         sys.meta_path.insert(sys.meta_path.index(PathFinder), PythonText())

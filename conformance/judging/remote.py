@@ -1,9 +1,10 @@
-"""The folder of a run at a URI, so that the driver may be gone when the run goes on.
+"""Keeps the folder of a run at a URI, so that another driver can continue a run that was
+interrupted.
 
-A run works in a local folder. An object store cannot append, so each finished unit of work is an
-object of its own, `journal/00000000.jsonl`, written before the next unit begins. Another driver
-that is given the same URI reads them and continues. Reports and traces follow at the end. There is
-no lock: do not run two drivers at one URI.
+A run works in a local folder. An object store cannot append, so each finished unit of work becomes
+an object of its own, `journal/00000000.jsonl`, written before the next unit begins. Another driver
+that is given the same URI reads these objects and continues. Reports and traces are copied at the
+end. No lock is taken: do not run two drivers at one URI.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pyarrow import fs
 from proofs.run.directory import ARGUMENTS, JOURNAL, REPORT
 
 PARTS: Final = "journal"
-"""The folder of the journal's lines."""
+"""The folder with the lines of the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ class RemoteDirectory:
     folder: str
 
     def pull(self, local: Path) -> None:
-        """Fetch what a run needs to continue: its arguments, and its journal; its report, which
-        says whose folder it is."""
+        """Fetch the files that a run needs to continue: its arguments, its journal, and its report,
+        which names the run that the folder belongs to."""
         for name in (ARGUMENTS, REPORT):
             if self._has(name):
                 (local / name).write_bytes(self._read(name))
@@ -40,7 +41,7 @@ class RemoteDirectory:
             (local / JOURNAL).write_bytes(b"".join(self._read(name) for name in parts))
 
     def keep_arguments(self, local: Path) -> None:
-        """Begin a run: what was asked, and no finished unit."""
+        """Begin a run: write its arguments, with no finished unit."""
         for name in self._parts():
             self.files.delete_file(f"{self.folder}/{name}")
         self._write(ARGUMENTS, (local / ARGUMENTS).read_bytes())
@@ -50,7 +51,7 @@ class RemoteDirectory:
         self._write(f"{PARTS}/{number:08d}.jsonl", text.encode())
 
     def push(self, local: Path, without: Sequence[str]) -> None:
-        """Write all that the run left behind, except its journal and these folders."""
+        """Write all files that the run made, except its journal and the folders in `without`."""
         left = (JOURNAL, ".lock", *without)
         for path in sorted(p for p in local.rglob("*") if p.is_file()):
             name = path.relative_to(local)

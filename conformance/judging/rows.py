@@ -1,4 +1,4 @@
-"""What ranges give, as plain data: what travels from workers, and what the journal keeps."""
+"""The results of ranges as plain data, in which workers return them and the journal keeps them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from proofs.run.files import line
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What some traces gave: numbers and findings, and what they showed of the guarantees."""
+    """The result of some traces: numbers, findings, and properties shown of the guarantees."""
 
     summary: Summary = field(default_factory=Summary)
     seen: ObservedProperties = field(default_factory=ObservedProperties)
 
     def merge(self, other: Found) -> Found:
-        """Both together. Associative and commutative; `Found()` is neutral."""
+        """Merge two results. Associative and commutative; `Found()` is neutral."""
         return Found(self.summary.merge(other.summary), self.seen.merge(other.seen))
 
     def beyond(self, known: Found) -> Found:
-        """The same without the transitions that are known: what must be added to `known`."""
+        """The same without transitions that are in `known`: the part to add to `known`."""
         new = int.from_bytes(self.summary.transitions, "little") & ~int.from_bytes(
             known.summary.transitions, "little"
         )
@@ -40,7 +40,7 @@ class Found:
 
 
 def bits_json(bits: bytes) -> str:
-    """Bits, compressed: most ranges set few of all."""
+    """Bits, compressed, since most ranges set few of them."""
     return b85encode(zlib.compress(bits)).decode("ascii")
 
 
@@ -50,7 +50,7 @@ def bits_from(text: str) -> bytes:
 
 
 def summary_json(summary: Summary) -> dict[str, Any]:
-    """A summary; sets in their order."""
+    """A summary; sets become lists in their order."""
     return {
         "traces": summary.traces,
         "steps": summary.steps,
@@ -82,17 +82,17 @@ def summary_from(value: dict[str, Any]) -> Summary:
 
 
 def properties_json(seen: ObservedProperties) -> dict[str, Any]:
-    """What was seen of the guarantees."""
+    """The properties that were seen of the guarantees."""
     return {"broken": sorted(seen.broken), "met": sorted(seen.met)}
 
 
 def properties_from(value: dict[str, Any]) -> ObservedProperties:
-    """What `properties_json` wrote."""
+    """The properties that `properties_json` wrote."""
     return ObservedProperties(frozenset(value["broken"]), frozenset(value["met"]))
 
 
 def to_json(found: Found) -> dict[str, Any]:
-    """All that was found."""
+    """A whole result."""
     return {"summary": summary_json(found.summary), "guarantees": properties_json(found.seen)}
 
 
@@ -102,7 +102,7 @@ def from_json(value: dict[str, Any]) -> Found:
 
 
 def pack(found: Found) -> bytes:
-    """All that was found, compressed: findings repeat most of their traces."""
+    """A whole result, compressed, since findings repeat most of their traces."""
     return zlib.compress(line(to_json(found)).encode("ascii"))
 
 
@@ -115,7 +115,7 @@ def unpack(body: bytes) -> Found:
 
 
 def row_of(part: TraceRange, found: Found) -> ResultRow:
-    """What one range gave."""
+    """The row of one range."""
     summary = found.summary
     covered = summary.transitions_covered
     numbers = RangeNumbers(*part, summary.traces, summary.steps, summary.divergences, covered)
@@ -123,7 +123,8 @@ def row_of(part: TraceRange, found: Found) -> ResultRow:
 
 
 def merge_rows(rows: Iterable[ResultRow]) -> ResultRow:
-    """All rows as one. They are merged as they come, so that few are in memory at a time."""
+    """Merges all rows into one. They are merged as they arrive, so that few are in memory at a
+    time."""
     total, ranges = Found(), list[RangeNumbers]()
     for row in rows:
         total = total.merge(unpack(row.body))
@@ -132,7 +133,7 @@ def merge_rows(rows: Iterable[ResultRow]) -> ResultRow:
 
 
 def found_in(rows: Iterable[ResultRow]) -> Found:
-    """All that rows say, whatever their order."""
+    """The merged results of all rows, whatever their order."""
     return unpack(merge_rows(rows).body)
 
 

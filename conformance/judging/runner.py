@@ -1,13 +1,13 @@
-"""Cuts the work into waves, and runs them on a backend; it can be killed at any moment.
+"""Cuts the work into waves and runs them on a backend; a run may be killed at any moment.
 
 Three rules:
 
-1. Trace ids are cut into ranges by their number alone; a wave is some ranges in a row. How many
-   ranges a wave has depends on the machine, and nothing that is reported depends on that.
-2. A wave counts once the journal has it; a killed run loses the wave that it was in, and nothing
+1. Trace ids are cut into ranges by their number alone; a wave is a series of adjacent ranges. The
+   number of ranges in a wave depends on the machine, and no report depends on that number.
+2. A wave counts once the journal has it. A killed run loses the wave that it was in, and nothing
    else.
-3. The result is the sum of the journal's waves, whether this process ran them or one before. What
-   checks beside the traces need is kept with each wave, and what they found is kept, too.
+3. The result is the sum of the journal's waves, whether this process or an earlier one ran them.
+   The journal also keeps the notes of each wave for side checks, and the results of those checks.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from conformance.judging.rows import Found, numbers_of, pack, pack_numbers, unpa
 from proofs.run.journal import DamagedRun, Journal
 
 WAVE_SECONDS: Final = 45.0
-"""How much work a wave aims at: what a killed run loses at most."""
+"""The duration of a wave that is aimed at: a killed run loses at most this much work."""
 
 LEAST_WAVES: Final = 4
-"""Short runs are cut too, so that they show progress."""
+"""Short runs are cut into at least this many waves, so that they show progress."""
 
 MOST_RANGES: Final = 256
 LARGEST_RANGE: Final = 1024
-"""Traces in a range; more would make single tasks slow."""
+"""The most traces of a range; larger ranges would make single tasks slow."""
 
 MOST_RANGES_OF_A_WAVE: Final = 16_384
 MOST_BYTES_OF_A_WAVE: Final = 64 * 1024 * 1024
-"""What a wave may bring to this process, so that its memory does not grow with the run."""
+"""The most bytes that a wave may return to this process, so that its memory does not grow with the
+run."""
 
 Clock = Callable[[], float]
 TakeNote = Callable[[], Any]
-"""What checks beside the traces need of a wave, as plain data; None if nothing."""
+"""Returns the data that side checks need of a wave, as plain data; None if they need nothing."""
 
 WAVE: Final = "traces"
 CHECKS: Final = "checks"
@@ -53,22 +54,22 @@ def range_size(count: int) -> int:
 
 
 def cut(first: int, count: int, most: int | None = None) -> list[TraceRange]:
-    """The ranges from trace id `first`, a range's beginning, to the end of the run; at most so
-    many."""
+    """The ranges from trace id `first`, a range's beginning, to the end of the run; at most `most`
+    of them."""
     size = range_size(count)
     starts = range(first, count, size)[:most]
     return [TraceRange(at, min(at + size, count)) for at in starts]
 
 
 class WaveSpeed(NamedTuple):
-    """How a wave went."""
+    """The speed of a wave."""
 
     ranges_a_second: float
     bytes_a_range: float
 
 
 def wave_length(count: int, speed: WaveSpeed | None, cores: int) -> int:
-    """How many ranges the next wave has, at least one; the first wave only measures."""
+    """The number of ranges of the next wave, at least one; the first wave only measures."""
     ranges = math.ceil(count / range_size(count))
     if speed is None:
         return max(1, min(ranges // LEAST_WAVES, 2 * cores))
@@ -77,12 +78,12 @@ def wave_length(count: int, speed: WaveSpeed | None, cores: int) -> int:
     return max(1, min(math.ceil(ranges / LEAST_WAVES), wanted, held, MOST_RANGES_OF_A_WAVE))
 
 
-# What is done
+# Finished waves
 
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """A wave that is done: its trace ids, and how it was run."""
+    """A finished wave: its trace ids, and how it ran."""
 
     first: int
     last: int
@@ -94,8 +95,8 @@ class Wave:
 
 
 class Waves:
-    """The waves of a run of `count` traces, as its journal has them; `notes` are what checks need
-    of each. Raises DamagedRun."""
+    """The waves of a run of `count` traces, as its journal has them; `notes` are the data that side
+    checks need of each wave. Raises DamagedRun."""
 
     def __init__(self, journal: Journal, count: int) -> None:
         self.count = count
@@ -111,13 +112,13 @@ class Waves:
 
     @property
     def next_id(self) -> int:
-        """The first trace id that no wave has."""
+        """The first trace id that is in no wave."""
         return self.done[-1].last if self.done else 0
 
     def add(
         self, wave: Wave, found: Found, ranges: Iterable[RangeNumbers], note: Any = None
     ) -> None:
-        """Enter one more wave; of transitions the journal gets those that are new."""
+        """Enter one more wave; the journal gets only the transitions that are new."""
         packed = {"found": pack(found.beyond(self.total)), "ranges": pack_numbers(ranges)}
         texts = {name: b85encode(part).decode("ascii") for name, part in packed.items()}
         row = {"wave": asdict(wave), **texts} | ({} if note is None else {"note": note})
@@ -125,7 +126,7 @@ class Waves:
         self._take(wave, found, note)
 
     def checked(self, check: Callable[[Sequence[Any]], Any]) -> Any:
-        """What the checks found that are made once, behind the last wave."""
+        """The results of the side checks; they are made once, after the last wave."""
         if CHECKS not in self._journal:
             self._journal.add(CHECKS, check(self.notes))
         return self._journal[CHECKS]
@@ -148,7 +149,7 @@ class RunWatcher(Protocol):
     """Observes the progress of the run, several times a second."""
 
     def __call__(self, done: int, total: Found) -> None:
-        """`done` trace ids are judged; `total` is what they gave."""
+        """`done` trace ids are judged; `total` is their merged result."""
 
 
 def run_waves(
@@ -159,9 +160,9 @@ def run_waves(
     least: int = 1,
     take_note: TakeNote = lambda: None,
 ) -> Found:
-    """Judge all that is left, at least so many ranges at a time.
+    """Judge all remaining ranges, at least `least` of them at a time.
 
-    Raises BackendFailed, KeyboardInterrupt; what is done stays done.
+    Raises BackendFailed, KeyboardInterrupt; finished waves stay finished.
     """
     count = waves.count
     speed: WaveSpeed | None = None
@@ -185,7 +186,7 @@ def run_waves(
 def judge_wave(
     waves: Waves, backend: Backend, ranges: Sequence[TraceRange], watch: RunWatcher
 ) -> tuple[Found, list[RangeNumbers], int]:
-    """What a wave gave, the numbers of each range, and how many bytes came here."""
+    """The result of a wave, the numbers of each range, and the bytes that this process received."""
     found, judged, size = Found(), list[RangeNumbers](), 0
     done = waves.next_id
     for row in backend.judge(ranges):

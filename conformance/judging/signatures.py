@@ -1,11 +1,12 @@
-"""Findings by signature: the rule that shows a difference, the fields, and what is in them.
+"""Findings grouped by signature: the rule that shows a difference, the fields, and their values.
 
-All diverging traces are counted; of each signature the shortest are kept. Where one rule differs in
-the same fields with very many values, those of some are kept, and the others are counted together.
+All diverging traces are counted; of each signature the shortest ones are kept. If one rule differs
+in the same fields with very many values, some of these signatures are kept, and the others are
+counted together.
 
-What is kept is a function of the set of findings alone: VALUES and KEPT select by an order of the
-findings that does not depend on who found which. Therefore `merge_findings` is associative and
-commutative, and any grouping of the traces ends with the same.
+The kept findings are a function of the set of findings alone: VALUES and KEPT select by an order of
+the findings that does not depend on which worker found them. Therefore `merge_findings` is
+associative and commutative, and any grouping of the traces gives the same result.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ Finding = dict[str, Any]
 """A divergence as plain data: see `conformance.judging.findings.finding_of`."""
 
 KEPT: Final = 3
-"""Findings that are kept of each signature: those of the shortest traces."""
+"""The number of findings kept of each signature: those of the shortest traces."""
 VALUES: Final = 8
-"""Signatures that are kept of a rule and its fields; all others are counted as one without values.
-Values are few, unless a system makes up numbers or texts of its own."""
+"""The number of signatures kept of a rule and its fields; all others are counted as one without
+values. Values are few, unless a system makes up numbers or texts of its own."""
 
 INDEX: Final = re.compile(r"\[\d+\]")
 
 
 class Signature(NamedTuple):
-    """What findings have in common: `rule` differs in `fields`.
+    """The common part of findings: `rule` differs in `fields`.
 
     Fields are paths without indices, as in `leader.log.base_offset`, sorted. `expected` and
-    `observed` are canonical JSON: an object with the values of each field. They are None for all
-    signatures of the rule and the fields that are not kept.
+    `observed` are canonical JSON: an object with the values of each field. Both are None in the
+    signature that stands for all values of a rule and its fields that are not kept.
     """
 
     rule: str
@@ -45,20 +46,20 @@ class Signature(NamedTuple):
 
     @property
     def without_values(self) -> Signature:
-        """The one signature of all values that are not kept."""
+        """The signature that stands for all values that are not kept."""
         return Signature(self.rule, self.fields, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """The findings of one signature: how many, the lowest trace id, and the shortest traces."""
+    """The findings of one signature: their number, the lowest trace id, and the shortest traces."""
 
     count: int
     first_id: int
     shortest: tuple[Finding, ...]
 
     def merge(self, other: Occurrences) -> Occurrences:
-        """Both together."""
+        """Merge two groups."""
         return Occurrences(
             self.count + other.count,
             min(self.first_id, other.first_id),
@@ -70,7 +71,7 @@ Findings = Mapping[Signature, Occurrences]
 
 
 def shortest_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings that are kept of some with the same signature."""
+    """The findings to keep, out of some with the same signature."""
     return tuple(sorted(findings, key=lambda f: (f["steps"], f["id"]))[:KEPT])
 
 
@@ -78,7 +79,7 @@ def shortest_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def fields_of(finding: Finding) -> tuple[str, ...]:
-    """The paths in which a finding differs, without indices, each once, sorted."""
+    """The paths at which a finding differs, without indices, sorted and each once."""
     paths = finding["expected"].keys() | finding["observed"].keys()
     return tuple(sorted({INDEX.sub("", path) for path in paths}))
 
@@ -90,7 +91,7 @@ def signature_of(finding: Finding) -> Signature:
 
 
 def values_of(differing: Mapping[str, Any]) -> str:
-    """The values of each field: several where places differ that only their indices tell apart."""
+    """The values of each field: several if places differ that are equal but for their indices."""
     values: dict[str, set[str]] = defaultdict(set)
     for path, value in differing.items():
         values[INDEX.sub("", path)].add(line(value))
@@ -116,7 +117,7 @@ def count_findings(findings: Iterable[Finding]) -> Findings:
 
 
 def merge_findings(*parts: Findings) -> Findings:
-    """All parts together; no finding is in two of them."""
+    """Merge all parts; no finding may be in two of them."""
     return limit_values(add_up(pair for part in parts for pair in part.items()))
 
 
@@ -130,9 +131,10 @@ def add_up(counted: Iterable[tuple[Signature, Occurrences]]) -> dict[Signature, 
 
 
 def limit_values(findings: Findings) -> Findings:
-    """The lowest VALUES signatures of each rule and its fields; the others without values.
+    """Keeps the lowest VALUES signatures of each rule and its fields; merges the others without
+    values.
 
-    A signature among the lowest of a whole is among the lowest of each part that has it: no part
+    A signature among the lowest of a whole is among the lowest of each part that has it. So no part
     has ever dropped it, and its count is exact.
     """
     similar: dict[Signature, list[Signature]] = defaultdict(list)
@@ -146,7 +148,7 @@ def limit_values(findings: Findings) -> Findings:
 
 
 def by_first_id(findings: Findings) -> Iterator[tuple[Signature, Occurrences]]:
-    """In the order in which a run over ascending trace ids first meets them."""
+    """In the order in which a run over ascending trace ids meets them first."""
     return iter(sorted(findings.items(), key=lambda pair: (pair[1].first_id, str(pair[0]))))
 
 
@@ -154,7 +156,7 @@ def by_first_id(findings: Findings) -> Iterator[tuple[Signature, Occurrences]]:
 
 
 def findings_json(findings: Findings) -> list[dict[str, Any]]:
-    """All findings; equal ones give equal data."""
+    """All findings as plain data; equal findings give equal data."""
     return [
         signature._asdict()
         | {"count": found.count, "first_id": found.first_id, "shortest": list(found.shortest)}

@@ -1,16 +1,16 @@
-"""The interface of a system under test: actors that take one input and show what they became.
+"""The interface of a system under test: actors that take one input and show their new state.
 
-1. A system is its actors, nothing between them. The judge is the network, and plays those actors
-   that the system does not have.
-2. An actor has one method for each rule that the model's actor has, under the same name. It
-   returns a `Reaction`: what it sent, and its whole state.
-3. States and messages are compared as views: nested tuples of plain values, in the shapes
-   that each composition says. Both sides make them.
-4. A payload is what the system made of a message. The judge carries it and does not look inside.
+1. A system consists of its actors alone. The judge is the network between them, and plays the
+   actors that the system does not have.
+2. An actor has one method for each rule of the model's actor, under the same name. The method
+   returns a `Reaction`: the messages that the actor sent, and its whole state.
+3. States and messages are compared as views: nested tuples of plain values, in the shapes that each
+   composition defines. Both sides make views.
+4. A payload is the system's own form of a message. The judge carries it and does not look inside.
 
-Theory of operation: `reset` puts all actors where the scope begins. The judge calls an actor's
-method for each step that moves it and compares the reaction with the model's; `view` shows an
-actor between steps. `difference` names the fields in which two views differ.
+Theory of operation: `reset` puts all actors into the initial state of the scope. The judge calls an
+actor's method for each step that moves the actor, and compares the reaction with the model's;
+`view` shows an actor between steps. `differences` names the fields in which two views differ.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Payload = Any
 
 
 class NotApplicable(ValueError):
-    """A scope, or a variant, that a system cannot be brought to; the message says why."""
+    """A scope or variant into which a system cannot be brought; the message says why."""
 
 
 class EndOfComparison(Exception):
-    """From here on the system does what the model does not speak of, and the trace ends; rightly
-    so if `is_due` after the model's step, from the view of the model's actor."""
+    """From here on the system does something that the model does not describe, so the trace ends.
+    That is right if `is_due` says so of the model's actor, from its view after the step."""
 
     def __init__(self, is_due: Callable[[View], bool] = lambda _: True) -> None:
         super().__init__("the system ends what is compared")
@@ -38,14 +38,14 @@ class EndOfComparison(Exception):
 
 
 Reaction = tuple[View, tuple[tuple[View, Payload], ...]]
-"""What an actor did: its state, and what it sent as (view, payload), in order."""
+"""The result of an actor's step: its state, and its messages as (view, payload), in order."""
 
 
 class Actor(Protocol):
-    """What all actors can."""
+    """The interface common to all actors."""
 
     def view(self) -> View:
-        """Its state, in its SHAPES."""
+        """The state of the actor, in the shape that SHAPES gives."""
 
 
 # The shapes of views
@@ -59,11 +59,12 @@ class Many:
 
 
 Shape = Many | Mapping[str, Any] | None
-"""A tuple with named fields, a tuple of equals, or a value that is compared as a whole."""
+"""A tuple with named fields, a tuple of elements of one shape, or a value that is compared as a
+whole."""
 
 
 def named(shape: Shape, value: View) -> Any:
-    """A view as JSON-able data with names."""
+    """A view as data for JSON, with named fields."""
     if value is None or shape is None:
         return value
     if isinstance(shape, Many):
@@ -74,7 +75,8 @@ def named(shape: Shape, value: View) -> Any:
 def differences(
     path: str, shape: Shape, expected: View, observed: View
 ) -> Iterator[tuple[str, Any, Any]]:
-    """(field path, expected, observed) for each part that differs; None is what is missing."""
+    """(field path, expected, observed) for each part that differs; None stands for a missing
+    part."""
     if expected == observed:
         return
     if shape is None or expected is None or observed is None:

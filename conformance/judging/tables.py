@@ -1,16 +1,16 @@
-"""The model's actors as tables: (state, input) to (state, what it sends), filled by the source.
+"""The model's actors as tables from (state, input) to (new state, messages), filled by the model.
 
-1. A state and a message are interned: one object each, with their view made once.
-2. A row is filled by calling the actor's rule as it stands in `model`, the first time that its
-   input meets the state. From then on it is one look-up.
-3. Each row knows which branches of the text it took, because the text that fills it is the
-   model's with a note at each condition, which entries of its error tables, and which error code it
-   answers. An entry is a place where the text names an error: it is met where something is equal to
-   that error, or where the error is what is answered.
+1. States and messages are interned: each is one object, whose view is made once.
+2. A row is filled by calling the actor's rule in `model`, the first time that its input meets the
+   state. From then on the row is looked up.
+3. Each row knows which branches of the text it took, which entries of its error tables it met, and
+   which error code it answers. The text that fills rows is the model's, with a note at each
+   condition. An entry is a place where the text names an error: it is met if a value equals that
+   error, or if that error is the answer.
 
-Theory of operation: `Tables.after` is all that the judge's hot path calls. What a table holds is a
-function of the model alone, so how it grew never shows in a result. When it has too many rows it
-is emptied; states in use stay valid and are filled again.
+Theory of operation: the judge's hot path calls only `Tables.after`. The content of a table is a
+function of the model alone, so the order in which it grew never shows in a result. A table with too
+many rows is emptied; states in use stay valid, and their rows are filled again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from proofs.lift.source import Model, modules_imported_by
 
 MAX_ROWS = 1_000_000
 EVENTS: Final = "world"
-"""The module of a model that has the events."""
+"""The module of a model that defines the events."""
 
 
 class InternedMessage:
-    """An interned message: the model's value, and its view."""
+    """The model's value of a message, and its view."""
 
     __slots__ = ("value", "view")
 
@@ -42,7 +42,7 @@ class InternedMessage:
 
 
 class InternedState:
-    """An interned state of an actor: the model's value, its view, and the rows known so far."""
+    """The model's value of an actor's state, its view, and the rows known so far."""
 
     __slots__ = ("refusals", "rows", "state", "view")
 
@@ -54,7 +54,7 @@ class InternedState:
 
 
 class MemoisedStep(NamedTuple):
-    """What an actor does with an input. `seen` has a bit for each point that the row covers."""
+    """The result of an actor's step. `seen` has a bit for each point that the row covers."""
 
     node: InternedState
     sent: tuple[InternedMessage, ...]
@@ -65,8 +65,8 @@ class MemoisedStep(NamedTuple):
 
 
 class _Noter(ast.NodeTransformer):
-    """Puts a note around each condition of one function, and around each error that it names;
-    `places` and `entries` grow by one for each."""
+    """Puts a note around each condition of one function, and around each error that it names.
+    `places` and `entries` grow by one for each note."""
 
     def __init__(self, where: str, function: str, places: list[str], entries: list[str]) -> None:
         self.where = where
@@ -97,34 +97,34 @@ class _Noter(ast.NodeTransformer):
 
 
 def numbered(names: list[str], name: str) -> int:
-    """The number of one more name."""
+    """Appends a name, and returns its number."""
     names.append(name)
     return len(names) - 1
 
 
 def noted(function: str, number: int, value: ast.expr) -> ast.expr:
-    """A call that notes a place, and is the value."""
+    """A call that notes a place, and returns the value."""
     call = ast.Call(ast.Name(function, ast.Load()), [ast.Constant(number), value], [])
     return ast.fix_missing_locations(ast.copy_location(call, value))
 
 
 def error_named_by(node: ast.AST) -> str:
-    """The error of `Error.NAME`; empty for NONE, which is no error, and for all else."""
+    """The error in `Error.NAME`; empty for NONE, which is no error, and for any other node."""
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
         return ""
     return node.attr if node.value.id == "Error" and node.attr != "NONE" else ""
 
 
 def error_compared_in(node: ast.AST) -> str:
-    """The error of `value == Error.NAME` or `!=`; empty for all else."""
+    """The error in `value == Error.NAME` or `!=`; empty for any other node."""
     if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
         return ""
     return error_named_by(node.comparators[0])
 
 
 def watched_modules(model: Model, with_events: bool = False) -> tuple[str, ...]:
-    """The modules whose branches count: those that say what actors do, and what these import; with
-    the world's own text, where a system takes its events as a whole."""
+    """The modules whose branches count: those that define actors, and the modules that these
+    import. The module of events is included if a system takes events as whole steps."""
     of_rules = {rule.__module__.rpartition(".")[2] for rule in model.actor_rules.values()}
     acting = modules_imported_by(model, of_rules)
     events = (EVENTS,) if with_events else ()
@@ -132,11 +132,11 @@ def watched_modules(model: Model, with_events: bool = False) -> tuple[str, ...]:
 
 
 class WatchedRules:
-    """The functions of some modules, each call noting the branches that it takes.
+    """The functions of some modules, rewritten so that each call notes the branches that it takes.
 
-    `rules` by name, with the functions that they call, in these modules; `branches` names both
-    sides of every condition, in the order of their bits, `entries` those of error tables. `taken`
-    and `met` have the bits of what happened since `begin`.
+    `rules` has the rules by name, with the functions that they call, in these modules. `branches`
+    names both sides of every condition, in the order of their bits, `entries` the entries of error
+    tables. `taken` and `met` have the bits of what happened since `begin`.
     """
 
     def __init__(self, model: Model, modules: Sequence[str]) -> None:
@@ -180,7 +180,7 @@ class WatchedRules:
         return space
 
     def begin(self) -> None:
-        """Nothing has happened yet."""
+        """Clear the notes."""
         self.taken = self.met = 0
 
     def _note(self, place: int, condition: bool) -> bool:
@@ -204,7 +204,7 @@ class WatchedRules:
 
 
 class CoveredPoints(NamedTuple):
-    """What rows cover of the model's text, by name."""
+    """The points of the model's text that rows cover, by name."""
 
     branches: frozenset[str]
     error_codes: frozenset[str]
@@ -212,8 +212,8 @@ class CoveredPoints(NamedTuple):
 
 
 class ModelTables:
-    """A model in one configuration. `points` names what its rows cover, in the order of their bits:
-    branches, error codes, entries of error tables."""
+    """A model in one configuration. `points` names the points that its rows can cover, in the order
+    of their bits: branches, error codes, entries of error tables."""
 
     def __init__(self, k: Any, model: Model, modules: Sequence[str]) -> None:
         self.k = k
@@ -225,12 +225,12 @@ class ModelTables:
 
     @property
     def all_points(self) -> CoveredPoints:
-        """All that rows can cover."""
+        """All points that rows can cover."""
         kinds = (self.branches, self.error_codes, self.table_entries)
         return CoveredPoints(*map(frozenset, kinds))
 
     def points(self, seen: int) -> CoveredPoints:
-        """Those whose bits are set."""
+        """The points whose bits are set."""
         kinds = (self.branches, self.error_codes, self.table_entries)
         bits = iter(bin(seen)[:1:-1].ljust(sum(map(len, kinds)), "0"))
         return CoveredPoints(
@@ -238,7 +238,7 @@ class ModelTables:
         )
 
     def _noted(self, errors: Iterable[str]) -> int:
-        """The bits of what the watched rules have noted, and of error codes that are answered."""
+        """The bits of the notes of watched rules, and of the answered error codes."""
         first = len(self.branches)
         answered = sum(1 << first + self.error_codes.index(name) for name in set(errors))
         met = self._watched.met << first + len(self.error_codes)
@@ -246,7 +246,7 @@ class ModelTables:
 
 
 class ActorTables(ModelTables, ABC):
-    """The actors of one configuration."""
+    """The tables of one configuration's actors."""
 
     def __init__(self, k: Any, model: Model) -> None:
         super().__init__(k, model, watched_modules(model))
@@ -256,18 +256,18 @@ class ActorTables(ModelTables, ABC):
 
     @abstractmethod
     def state_view(self, state: Any) -> View:
-        """A state of an actor, in its shape."""
+        """The view of an actor's state."""
 
     @abstractmethod
     def message_view(self, value: Any) -> View:
-        """A message, in its shape."""
+        """The view of a message."""
 
     @abstractmethod
     def errors_in(self, sends: Sequence[Any]) -> Iterator[str]:
-        """The names of the error codes that are answered."""
+        """The names of the error codes in these messages."""
 
     def after(self, node: InternedState, rule: str, *inputs: Any) -> MemoisedStep:
-        """What the actor does; an input is a plain value or a `InternedMessage`.
+        """The actor's step; an input is a plain value or an `InternedMessage`.
 
         Raises the model's `Disabled` if the actor's own rule refuses.
         """
@@ -276,7 +276,7 @@ class ActorTables(ModelTables, ABC):
         return self._filled(node, key) if row is None else row
 
     def refuses(self, node: InternedState, rule: str, *inputs: Any) -> bool:
-        """Whether the protocol, and not only the scope, forbids the actor to do this here."""
+        """Whether the protocol, and not merely the scope, forbids this step."""
         key = (rule, *inputs)
         refused = node.refusals.get(key)
         if refused is None:
@@ -289,7 +289,8 @@ class ActorTables(ModelTables, ABC):
         return refused
 
     def _filled(self, node: InternedState, key: tuple[Any, ...]) -> MemoisedStep:
-        """A row filled by the source. What is no state of the actor's is what it sends."""
+        """A row filled by calling the rule. The parts of the result that are not the actor's state
+        are messages."""
         rule, *inputs = key
         values = [i.value if isinstance(i, InternedMessage) else i for i in inputs]
         self._watched.begin()
@@ -315,14 +316,14 @@ class ActorTables(ModelTables, ABC):
             self._rows = 0
 
     def node(self, state: Any) -> InternedState:
-        """The one node of a state."""
+        """The interned node of a state."""
         node = self._nodes.get(state)
         if node is None:
             node = self._nodes[state] = InternedState(state, self.state_view(state))
         return node
 
     def message(self, value: Any) -> InternedMessage:
-        """The one message of a value."""
+        """The interned message of a value."""
         key = (type(value), value)
         message = self._messages.get(key)
         if message is None:

@@ -1,12 +1,11 @@
-"""Lockstep of a whole world: a system takes each event of the model at once.
+"""Lockstep of whole worlds, for compositions whose events combine moves of several actors.
 
-1. A step is an event as a whole: all requests that it takes, and their answers.
-2. After each step all that can be seen is compared, in one view of the world.
+1. A step is a whole event: all requests that it sends, and their answers.
+2. After each step the whole observable world is compared, in one view.
 
-Theory of operation: worlds are interned with their views, and the rows between them are filled by
-the model's own events, as `conformance.judging.tables` fills those of actors. A system has a
-method for each event, under its name. For compositions whose events put several actors' moves into
-one.
+Theory of operation: worlds are interned with their views. The rows between them are filled by the
+model's own events, as `conformance.judging.tables` fills those of actors. A system has a method for
+each event, with the event's name.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from conformance.judging.tables import MAX_ROWS, ModelTables, watched_modules
 from proofs.lift.source import Model
 
 ErrorsOf = Callable[[str, Any, Sequence[int]], Iterator[str]]
-"""The error codes that an event answers, by its name, the world behind it, and its choices."""
+"""The error codes that an event answers, from its name, the world after it, and its choices."""
 
 
 def no_errors(rule: str, world: Any, choices: Sequence[int]) -> Iterator[str]:
-    """Of a composition without error codes."""
+    """The error codes in a composition that has none."""
     yield from ()
 
 
@@ -33,15 +32,15 @@ class WorldSystem(Protocol):
     """A system that takes whole events."""
 
     def reset(self) -> None:
-        """Where the scope begins."""
+        """Go back to the initial state of the scope."""
 
     def view(self) -> View:
-        """All that can be seen."""
+        """The whole observable world."""
 
 
 class WorldNode:
-    """A world, its view, and the rows known so far: an event with its choices to the node behind
-    it, and the points that it covers."""
+    """A world, its view, and the rows known so far: they lead from an event with its choices to the
+    next node, and have the points that the step covers."""
 
     __slots__ = ("rows", "view", "world")
 
@@ -52,7 +51,7 @@ class WorldNode:
 
 
 class WorldTables(ModelTables):
-    """Worlds of one configuration; `first` is where the scope begins."""
+    """The worlds of one configuration; `first` is its initial world."""
 
     def __init__(
         self,
@@ -69,7 +68,7 @@ class WorldTables(ModelTables):
         self.first = self._node(model.scopes.initial(k))
 
     def after(self, node: WorldNode, rule: str, *choices: int) -> tuple[WorldNode, int]:
-        """The world after an event, and the points that this covers. Raises Disabled."""
+        """The world after an event, and the points that the event covers. Raises Disabled."""
         key = (rule, *choices)
         return node.rows.get(key) or self._filled(node, key)
 
@@ -98,7 +97,7 @@ class WorldTables(ModelTables):
 
 
 class WorldJudge(Lockstep):
-    """Judges traces of one configuration; the view has this shape."""
+    """Judges traces of one configuration; `shape` is that of the view."""
 
     def __init__(
         self, tables: WorldTables, system: WorldSystem, shape: Mapping[str, Shape]
@@ -109,19 +108,19 @@ class WorldJudge(Lockstep):
         self.node = tables.first
 
     def move(self, instance: Instance) -> JudgeStep:
-        """What `follow` needs to know of a step."""
+        """The data that `follow` needs for a step."""
         rule, choice = instance
         return JudgeStep(instance, partial(self._take, rule, *(value for _, value in choice)))
 
     def begin(self) -> None:
-        """Model and system at the beginning of the scope. Raises Differs."""
+        """Put model and system into the initial state of the scope. Raises Differs."""
         self.node = self.tables.first
         self._seen = 0
         self._react(self.system.reset, ())
         self.check_all()
 
     def _take(self, rule: str, *choices: int) -> None:
-        """One event on both sides. Raises Differs, the model's Disabled."""
+        """Take one event on both sides. Raises Differs, and the model's Disabled."""
         self.node, seen = self.tables.after(self.node, rule, *choices)
         self._seen |= seen
         self._react(getattr(self.system, rule), choices)
@@ -129,17 +128,17 @@ class WorldJudge(Lockstep):
         self.check_all()
 
     def note(self, rule: str, choices: Sequence[int]) -> None:
-        """An event that both have taken."""
+        """Note an event that both sides have taken."""
 
     def expected(self) -> View:
         """The view of the model's world."""
         return self.node.view
 
     def check_all(self) -> None:
-        """Compare all that there is. Raises Differs."""
+        """Compare the whole world. Raises Differs."""
         observed, expected = self._react(self.system.view, ()), self.expected()
         if expected != observed:
             self.differ(differences("world", self._shape, expected, observed))
 
     def check_restraint(self) -> None:
-        """Nobody may send anything between two events: all that is sent is in one."""
+        """Does nothing: each message belongs to an event, so no actor may send between events."""

@@ -1,7 +1,7 @@
 """`run --scope all`: every scope that `list` shows, the smallest first.
 
-Each is a `run` of its own in a folder of its own, so that the same command continues where it was
-stopped. The table has a row for each.
+Each scope is a `run` of its own in a folder of its own, so that the same command continues an
+interrupted run. The table has a row for each scope.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from proofs.say import note, say
 ALL: Final = "all"
 SCHEMA_VERSION: Final = 1
 TRACES_OF_LARGE: Final = 1_000
-"""Hunts in a scope with more than MAX_STATES states, which nobody can cover."""
+"""The number of hunts in a scope with more than MAX_STATES states, which cannot be covered."""
 COLUMNS: Final = (
     *("scope", "traces", "steps", "transitions", "divergences", "undecided"),
     *("seconds", "steps_per_second", "verdict"),
@@ -34,7 +34,7 @@ COLUMNS: Final = (
 
 
 class ScopeSize(NamedTuple):
-    """A scope; `is_large` where it cannot be covered."""
+    """A scope; `is_large` if it cannot be covered."""
 
     name: str
     transitions: int
@@ -50,8 +50,8 @@ def scopes_by_size() -> list[ScopeSize]:
 def judge_all_scopes(
     options: argparse.Namespace, judge: Callable[[argparse.Namespace], int]
 ) -> int:
-    """Judge one after the other; the exit code of the worst. Raises BadUse where no scope can be
-    judged, and what `judge` raises."""
+    """Judge one scope after the other; the worst exit code. Raises BadUse if no scope can be
+    judged, and the errors of `judge`."""
     if options.system == "client":
         raise BadUse("a client has no scope; leave --scope out")
     if options.write_baseline or not (options.out is None or isinstance(options.out, Path)):

@@ -1,4 +1,4 @@
-"""`run` at brokers: what is judged there of each composition."""
+"""`run` at brokers: the parts of each composition that are judged there."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ TARGETS: Final[Mapping[str, Callable[[Plan, argparse.Namespace], Target]]] = {
     IDEMPOTENT.name: leaders_target,
     TRANSACTIONS.name: servers_target,
 }
-"""By composition. The actors of others are not told apart over a wire."""
+"""By composition. Over a wire, the actors of other compositions cannot be told apart."""
 
 
 def target(plan: Plan, options: argparse.Namespace) -> Target:
-    """The brokers that a plan is played at. Raises BadUse, NotApplicable."""
+    """The brokers at which a plan is played. Raises BadUse, NotApplicable."""
     opens = TARGETS.get(judged_composition(plan.scope).name)
     if opens is None:
         raise in_process_alone(plan)

@@ -1,4 +1,4 @@
-"""`run --system nodes`: impl's own broker in this process, in bytes, on a time of its own."""
+"""`run --system nodes`: impl's own broker in this process, with bytes and a clock of its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from conformance.verbs.over_wire import ACTORS, LEFT_ALONE, fit, in_process_alon
 from proofs.run import BadUse
 
 PLAYED_AS: Final = {IDEMPOTENT.name: ACTORS, TRANSACTIONS.name: SERVER_ACTORS}
-"""What nodes are judged as."""
+"""The actors under test at nodes."""
 
 
 def run(plan: Plan, options: argparse.Namespace) -> int:

@@ -47,7 +47,7 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
 
 
 def target(plan: Plan, options: argparse.Namespace) -> Target:
-    """One node, whose process is killed where leaders are judged, or three. Raises BadUse,
+    """One node, or three; the process of one node is killed if leaders are judged. Raises BadUse,
     NotApplicable."""
     composition = judged_composition(plan.scope)
     if composition.name not in PLAYED_AS:
@@ -78,7 +78,7 @@ def target(plan: Plan, options: argparse.Namespace) -> Target:
 
 @contextmanager
 def opened(prepared: PreparedPlan, release: Release) -> Iterator[BrokersBackend]:
-    """A broker that is started for a plan, and who judges it. Raises KafkaError."""
+    """A broker that is started for a plan, and the backend that judges it. Raises KafkaError."""
     k = configuration(prepared.plan)
     if judged_composition(prepared.plan.scope) is IDEMPOTENT:
         is_killed = prepared.plan.faults == "nodes"
@@ -100,7 +100,7 @@ def opened(prepared: PreparedPlan, release: Release) -> Iterator[BrokersBackend]
 def served(
     release: Release, level: int, nodes: int, settings: Mapping[str, str] | None = None
 ) -> Iterator[ServedServer]:
-    """A broker while it serves, as its clients see it. Raises KafkaError."""
+    """A broker while it serves, with the interface that clients see. Raises KafkaError."""
     with (
         ServedBroker(release, level, nodes, settings, is_killed=nodes > 1) as broker,
         closing(ServedServer(broker)) as server,
@@ -109,7 +109,8 @@ def served(
 
 
 def nodes_backend(prepared: PreparedPlan, nodes: ServedNodes) -> BrokersBackend:
-    """Three nodes that are stopped, moved and killed. Raises NotApplicable, KafkaError."""
+    """The backend for three nodes that are stopped, moved and killed. Raises NotApplicable,
+    KafkaError."""
     k = configuration(prepared.plan)
     tables = tables_of(with_room(k))
     speaks = nodes.kafka.conversation("v2" if tables.is_v2 else "v1")

@@ -45,7 +45,7 @@ from proofs.run import BadUse
 from proofs.run.files import pretty, write_whole
 
 ID_EXPIRES_S: Final = 8.0
-"""How long an id is remembered that is not used, where ids expire."""
+"""The time after which an unused id is forgotten, in scopes whose ids expire."""
 FORGETFUL: Final = {
     "transactional.id.expiration.ms": str(round(1_000 * ID_EXPIRES_S)),
     "transaction.remove.expired.transaction.cleanup.interval.ms": "100",
@@ -73,7 +73,8 @@ def servers_target(plan: Plan, options: argparse.Namespace) -> Target:
             write_node_events(backend, log.parent)
             if isinstance(backend.testbed, ClusterTestbed) and backend.testbed.met:
                 write_leaderless(backend.testbed.leaderless, guarantees)
-        # Guarantees that are not given: what broke them, though the broker is as its model says.
+        # Guarantees that the variant does not give: their counterexamples, though the broker agrees
+        # with its model.
         write_breaches(prepared, backend.agreed, guarantees, plan.system)
 
     means = AT_NODES if has_nodes else CLIENTS if plan.system == "wire" else AT_ONE
@@ -81,21 +82,21 @@ def servers_target(plan: Plan, options: argparse.Namespace) -> Target:
 
 
 def write_leaderless(seen: ObservedMarker, directory: Path) -> None:
-    """What breaks guarantees beside traces, under the name of each."""
+    """Write what breaks guarantees outside of traces, under the name of each guarantee."""
     for name in seen.broken:
         told = {"marker": seen.marker, "rows": seen.rows(name)}
         write_whole(directory / f"{name}.json", pretty(told))
 
 
 def write_node_events(backend: BrokersBackend, directory: Path) -> None:
-    """What was done to nodes, if anything was."""
+    """Write the faults of nodes, if there were any."""
     testbed = backend.testbed
     if isinstance(testbed, NodesTestbed) and testbed.met:
         write_whole(directory / NODE_EVENTS, pretty(node_events(backend, testbed)))
 
 
 def node_events(backend: BrokersBackend, testbed: NodesTestbed) -> dict[str, Any]:
-    """What was done to nodes, by kind; and what of it was not told by the traces."""
+    """The number of faults of nodes by kind, and those that traces do not show."""
     return {
         "done": dict(sorted(testbed.nodes.done.items())),
         "traces_through": dict(sorted(testbed.met.items())),
@@ -118,8 +119,8 @@ def at_listening(plan: Plan, options: argparse.Namespace) -> Plan:
 def at_server(
     prepared: PreparedPlan, server: TransactionServer, id_s: float = 0.0
 ) -> BrokersBackend:
-    """One broker, also for other scopes in which it needs no more than it has. Raises
-    NotApplicable, KafkaError."""
+    """The backend for one broker; it can also judge other scopes that need no more than the broker
+    has. Raises NotApplicable, KafkaError."""
 
     def elsewhere(other: PreparedPlan) -> BrokersBackend:
         k = configuration(other.plan)
@@ -136,7 +137,8 @@ def at_server(
 
 
 def takes_markers(server: TransactionServer) -> bool:
-    """Whether a broker says that it does; those that were started here do."""
+    """Whether a broker says that it takes markers from clients; brokers that were started
+    here do."""
     if not isinstance(server, ListeningServer):
         return True
     return ApiKey.WRITE_TXN_MARKERS in server.supported.versions
@@ -146,7 +148,7 @@ def takes_markers(server: TransactionServer) -> bool:
 def opened(
     plan: Plan, options: argparse.Namespace, prepared: PreparedPlan
 ) -> Iterator[BrokersBackend]:
-    """The brokers that are asked for, and who judges them. Raises NoBroker, NotApplicable."""
+    """The requested brokers, and the backend that judges them. Raises NoBroker, NotApplicable."""
     k = configuration(prepared.plan)
     release, level = options.kafka or k.variant.release, k.variant.level
     id_s = ID_EXPIRES_S if k.budgets.forgotten else 0.0

@@ -1,4 +1,4 @@
-"""`audit`: what was written to real topics, held to the model's rules of a leader.
+"""`audit`: holds the logs of real topics to the model's rules of a leader.
 
 It reads log directories of brokers, or fetches a cluster's topics, and writes report.json,
 report.md and audit_findings.parquet into --out. With --generate it writes log directories with
@@ -70,7 +70,7 @@ DEFAULTS: Final = AuditSettings(next(iter(idempotent.RELEASES)))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `audit` takes."""
+    """Add the arguments of `audit`."""
     _add_input(parser)
     _add_rules(parser)
     _add_place(parser)
@@ -183,7 +183,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def cluster_of(options: argparse.Namespace) -> LiveCluster:
-    """The cluster that is named. Raises BadUse, OSError."""
+    """The named cluster. Raises BadUse, OSError."""
     security = NO_SECURITY
     if options.command_config is not None:
         try:
@@ -194,14 +194,14 @@ def cluster_of(options: argparse.Namespace) -> LiveCluster:
 
 
 def servers_of(options: argparse.Namespace) -> str:
-    """How the commands in a report are told where brokers are."""
+    """The broker options for commands in a report."""
     if options.command_config is None:
         return options.bootstrap_servers or SERVERS
     return f"{options.bootstrap_servers} --command-config {options.command_config}"
 
 
 def what_limits(logs: Sequence[PartitionSource], options: argparse.Namespace) -> Iterator[str]:
-    """What the audit cannot see in these directories, or takes for granted. Raises BadUse."""
+    """Limits of the audit in these directories, and its assumptions. Raises BadUse."""
     if all(log.topic != TOPIC for log in logs):
         yield f"without {TOPIC} nothing is known of what coordinators decided"
     copies = sum(log.replicas > 1 for log in logs)
@@ -216,7 +216,7 @@ def what_limits(logs: Sequence[PartitionSource], options: argparse.Namespace) ->
 
 
 def check_use(options: argparse.Namespace) -> None:
-    """What can be said of the arguments alone. Raises BadUse."""
+    """Check the arguments by themselves. Raises BadUse."""
     if sum(map(bool, (options.log_dir, options.bootstrap_servers, options.generate))) != 1:
         raise BadUse("give one of --log-dir, --bootstrap-servers, --generate")
     for name, goes_with in GOES_WITH.items():
@@ -233,12 +233,13 @@ def check_use(options: argparse.Namespace) -> None:
 
 
 def option(name: str) -> str:
-    """An argument as it is written."""
+    """The name of an argument on the command line."""
     return f"--{name.replace('_', '-')}"
 
 
 def opened(options: argparse.Namespace, settings: AuditSettings) -> RunDirectory:
-    """The folder of --out, which another run's cannot be. Raises OtherRun, Busy, DamagedRun."""
+    """The folder of --out, which must not belong to another run. Raises OtherRun, Busy,
+    DamagedRun."""
     question = {
         "verb": "audit",
         **{name: getattr(options, name) for name in ("log_dir", "bootstrap_servers", "topics")},
@@ -269,7 +270,7 @@ def audit(
         raise
     result = conclude(audits, settings, servers_of(options))
     write(result, options)
-    if directory.path is not None:  # the next audit reads what is there then
+    if directory.path is not None:  # the next audit copies the topics anew
         (directory.path / JOURNAL).unlink(missing_ok=True)
     if dataset is not None:
         dataset.write_table(TABLE, *named_table(result))
@@ -291,7 +292,7 @@ def plant(directory: Path, size_bytes: int, of_each: int) -> int:
 
 
 def settings_of(options: argparse.Namespace) -> AuditSettings:
-    """What is taken for granted. Raises UnknownVariant."""
+    """The assumptions of the audit. Raises UnknownVariant."""
     return AuditSettings(
         release=release_of(options.release, idempotent.RELEASES),
         producer_expiration_ms=options.producer_expiration_ms,
@@ -301,7 +302,7 @@ def settings_of(options: argparse.Namespace) -> AuditSettings:
 
 
 def write(result: AuditResult, options: argparse.Namespace) -> None:
-    """The files of --out and --json."""
+    """Write the files of --out and --json."""
     report = report_of(result)
     write_json(options.json, report)
     if options.out is not None:
@@ -312,6 +313,6 @@ def write(result: AuditResult, options: argparse.Namespace) -> None:
 
 
 def named_table(result: AuditResult) -> tuple[str, pa.Schema, list[pa.Table]]:
-    """The audit's name, which says what it read, and its findings."""
+    """The audit's name, which says what was read, and its findings."""
     name = digest(pretty(report_of(result)["partitions"]))[:16]
     return name, FINDINGS, [table_of_findings(name, result.findings)]

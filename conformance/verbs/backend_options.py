@@ -1,4 +1,4 @@
-"""Where work is done: the options of all verbs that take --backend."""
+"""The options of all verbs that take --backend."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from proofs.run.directory import Remote
 from proofs.say import note
 
 BEST_BACKEND: Final = None
-"""The default of --backend that `best_backend` replaces."""
+"""The default of --backend, which `best_backend` replaces."""
 
 
 def add_backend(where: Any, default: str | None, backends: Sequence[str] = BACKENDS) -> None:
-    """--backend, and what Spark takes; `where` is a parser, or a group of one."""
+    """Add --backend and Spark's options; `where` is a parser, or a group of one."""
     said = default or "spark where it is installed, else processes"
     where.add_argument(
         "--backend", default=default, help=f"{' or '.join(backends)} (default: {said})"
@@ -42,9 +42,9 @@ def add_backend(where: Any, default: str | None, backends: Sequence[str] = BACKE
 
 
 def best_backend(options: argparse.Namespace) -> str:
-    """The backend that is asked for; without one Spark, or processes where Spark cannot run.
+    """The requested backend; by default Spark, or processes if Spark cannot run here.
 
-    Whoever names something of Spark's (--master, --remote, --conf) asks for Spark.
+    An option of Spark's (--master, --remote, --conf) counts as a request for Spark.
     """
     if options.backend is not BEST_BACKEND or options.master or options.remote or options.conf:
         return options.backend or "spark"
@@ -55,7 +55,7 @@ def best_backend(options: argparse.Namespace) -> str:
 
 
 def missing_for_spark() -> str | None:
-    """Why Spark cannot run here, None if it can."""
+    """The reason why Spark cannot run here; None if it can."""
     for module in ("pyspark", "py4j", "pyarrow", "pandas"):
         if find_spec(module) is None:
             return f"{module} is not installed (pip install 'kafka-eos[conformance]')"
@@ -69,7 +69,7 @@ def missing_for_spark() -> str | None:
 
 
 def setting(text: str) -> tuple[str, str]:
-    """A setting of Spark; argparse says so where it is none."""
+    """A setting of Spark; argparse reports any other text."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise argparse.ArgumentTypeError(f"{text!r} is no NAME=VALUE")
@@ -77,7 +77,7 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def run_place(text: str) -> Path | Remote:
-    """The folder of a run, here or at a URI."""
+    """The folder of a run, local or at a URI."""
     if "://" not in text:
         return Path(text)
     from conformance.judging.file_systems import find_folder  # Arrow takes long to import
@@ -92,7 +92,7 @@ def run_place(text: str) -> Path | Remote:
 def backend_options(
     given: argparse.Namespace, log: Path, backends: Sequence[str] = BACKENDS
 ) -> Options:
-    """How the backend is set up; its own messages go to `log`. Raises BadUse."""
+    """The backend's settings; its own messages go to `log`. Raises BadUse."""
     one_of("--backend", given.backend, backends)
     width = positive("--partitions", given.partitions)
     return Options(log, given.master, given.remote, width, tuple(given.conf or ()))

@@ -1,8 +1,9 @@
-"""`client-table`: what works with real Kafka works with this project's broker, client by client.
+"""`client-table`: checks, client by client, that features that work with Kafka work with our
+broker.
 
 Each client comes from its own registry, and runs one program for each feature at both brokers. The
-same command continues with the first cell that was not run. `--keep FILE` puts the results in the
-place of older ones of the same cells; `make docs` writes a page of them.
+same command continues with the first cell that was not run. `--keep FILE` replaces older results of
+the same cells; `make docs` writes a page of them.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ SCHEMA_VERSION: Final = 1
 OUT: Final = Path("out/client-table")
 PAGE: Final = "client_table"
 NOT_HERE: Final = (KafkaError, JavaError, OSError)
-"""Why a cell cannot be run here."""
+"""The reasons for which a cell cannot be run here."""
 
 Row = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `client-table` takes."""
+    """Add the arguments of `client-table`."""
     clients = ", ".join(client.product for client in CLIENTS)
     features = ", ".join(feature.name for feature in FEATURES)
     parser.add_argument(
@@ -61,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run what is left; 0 if all that works on Kafka works on ours, 1 if something does not, 3 if
-    something could not be run here. Raises BadUse, OtherRun, Stopped."""
+    """Run the remaining cells; 0 if all features that work on Kafka work on ours, 1 if one does
+    not, 3 if a cell could not be run here. Raises BadUse, OtherRun, Stopped."""
     clients = clients_named([name for name in options.clients.split(",") if name])
     by_name = {feature.name: feature for feature in FEATURES}
     asked = [name for name in options.features.split(",") if name]
@@ -96,7 +97,7 @@ def report_of(rows: Sequence[Row]) -> Row:
 
 
 def with_kept(file: Path, rows: Sequence[Row]) -> list[Row]:
-    """The results of a file, those of the same cells replaced by `rows`: a table grows."""
+    """The results of a file, with `rows` in place of those of the same cells."""
     kept = json.loads(file.read_text(encoding="utf-8"))["cells"] if file.exists() else []
     cells = {(row["client"], row["feature"], row["broker"]): row for row in (*kept, *rows)}
     return list(cells.values())
@@ -105,7 +106,7 @@ def with_kept(file: Path, rows: Sequence[Row]) -> list[Row]:
 def rows_at(
     broker: str, clients: Sequence[ClientRelease], features: Sequence[Feature], journal: Journal
 ) -> list[Row]:
-    """The rows of one broker, which is started only if a cell is left."""
+    """The rows of one broker, which is started only if a cell remains."""
     rows: list[Row] = []
     with ExitStack() as stack:
         running: SecuredBroker | Exception | None = None
@@ -125,7 +126,7 @@ def rows_at(
 
 
 def _open(stack: ExitStack, broker: str) -> SecuredBroker | Exception:
-    """The broker, or why it is not here."""
+    """The broker, or the reason why it is not available."""
     try:
         return stack.enter_context(open_broker(broker))
     except NOT_HERE as error:
@@ -135,7 +136,7 @@ def _open(stack: ExitStack, broker: str) -> SecuredBroker | Exception:
 def row_of(
     client: ClientRelease, feature: Feature, broker: str, running: SecuredBroker | Exception
 ) -> Row:
-    """One cell, with what came of it."""
+    """One cell, with its result."""
     row: Row = {
         "client": client.title,
         "feature": feature.name,

@@ -1,10 +1,11 @@
 """`distinguish`: which rules of a variant can be told from those of releases before and after it.
 
-1. Without more it prints what is known, rule by rule: the shortest trace, or that there is none.
-2. `--search` searches again: `--keep` puts the answers into the package, where `run` finds them.
-   `--missing` searches for all variants of the composition what nobody has answered yet.
-3. `--system` plays the traces: a rule is told apart there if the system follows its trace. `--keep`
-   puts that into the page that `--page` writes. `--missing` plays, release by release, all traces
+1. Without options it prints the known answers, rule by rule: the shortest trace, or that there is
+   none.
+2. `--search` searches again. `--keep` stores the answers in the package, where `run` finds them.
+   `--missing` searches for all answers of the composition that are not known yet.
+3. `--system` plays the traces: a rule is told apart at a system that follows its trace. `--keep`
+   stores that in the page that `--page` writes. `--missing` plays, release by release, all traces
    that no broker of their release has followed yet.
 """
 
@@ -53,7 +54,7 @@ Line = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `distinguish` takes."""
+    """Add the arguments of `distinguish`."""
     parser.add_argument("--composition", default="transactions", help=", ".join(COMPOSITIONS))
     parser.add_argument("--variant", metavar="V", help="default: the newest release")
     parser.add_argument("--rule", action="append", help="this one; again for more")
@@ -83,7 +84,7 @@ COMPOSITIONS: Final = tuple(dict.fromkeys(name for name, _ in SCOPES))
 
 
 def execute(options: argparse.Namespace) -> int:
-    """The matrix; 0, 1 if a system differs in a trace, 3 if some search did not end.
+    """The matrix; 0, 1 if a system differs in a trace, 3 if a search did not end.
 
     Raises BadUse, UnknownVariant, BackendError.
     """
@@ -108,7 +109,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def searched(composition: JudgedComposition, options: argparse.Namespace) -> tuple[list[Line], str]:
-    """What is known, or found now. Raises UnknownVariant."""
+    """The known answers, or those found now. Raises UnknownVariant."""
     lines: list[Line] = []
     found = []
     for row in rows_asked(composition, options):
@@ -126,7 +127,7 @@ def searched(composition: JudgedComposition, options: argparse.Namespace) -> tup
 def rows_asked(
     composition: JudgedComposition, options: argparse.Namespace
 ) -> Iterator[RuleVisibility]:
-    """Of one variant, or of all that is missing. Raises UnknownVariant, BadUse."""
+    """The rows of one variant, or all that are missing. Raises UnknownVariant, BadUse."""
     if options.missing:
         yield from missing(composition, options.seconds)
         return
@@ -136,8 +137,8 @@ def rows_asked(
 
 
 def missing(composition: JudgedComposition, seconds: float) -> Iterator[RuleVisibility]:
-    """What nobody has answered, variant by variant: where one way to look shows nothing, the next.
-    Each answer is kept, so that a search that is stopped goes on where it was."""
+    """The answers that are not known yet, variant by variant; if one observer sees no difference,
+    the next is tried. Each answer is kept, so that an interrupted search continues where it was."""
     for variant in variants_of(composition):
         asked: set[tuple[Alternative, str]] = set()
         while todo := [one for one in unanswered(composition, variant) if one not in asked]:
@@ -151,7 +152,7 @@ def missing(composition: JudgedComposition, seconds: float) -> Iterator[RuleVisi
 def answers(
     composition: JudgedComposition, variant: str, options: argparse.Namespace
 ) -> Iterator[RuleVisibility]:
-    """One for each rule and way to look. Raises BadUse, NotApplicable."""
+    """An answer for each rule and observer. Raises BadUse, NotApplicable."""
     there_are = alternatives(composition.model, variant)
     rules = [one_of("--rule", rule, {a.rule: a for a in there_are}) for rule in options.rule or ()]
     for one in there_are:
@@ -173,7 +174,7 @@ def answers(
 
 
 def write_trace(row: RuleVisibility, folder: Path) -> None:
-    """A file that `replay` and `explain` take."""
+    """Write a file that `replay` and `explain` take."""
     header = Header(row.scope, row.variant)
     steps = tuple(TraceStep(rule, choice) for rule, choice in row.steps)
     name = f"{row.rule}-{row.value}-{row.observer}".replace(" ", "_")
@@ -185,7 +186,7 @@ def write_trace(row: RuleVisibility, folder: Path) -> None:
 
 
 def played(composition: JudgedComposition, options: argparse.Namespace) -> tuple[list[Line], str]:
-    """What systems do in the traces that are known. Raises BadUse, BackendError."""
+    """The results of systems on the known traces. Raises BadUse, BackendError."""
     lines: list[Line] = []
     for one in plays(composition, options):
         lines += played_at(composition, one)
@@ -196,8 +197,8 @@ def played(composition: JudgedComposition, options: argparse.Namespace) -> tuple
 def plays(
     composition: JudgedComposition, options: argparse.Namespace
 ) -> Iterator[argparse.Namespace]:
-    """The options of each play: one, or with `--missing` one for each release, level and way to
-    look that nobody took yet. Raises BadUse."""
+    """The options of each play: one, or with `--missing` one for each release, level and observer
+    that was not played yet. Raises BadUse."""
     if not options.missing:
         yield options
         return
@@ -210,7 +211,7 @@ def plays(
 
 
 def played_at(composition: JudgedComposition, options: argparse.Namespace) -> list[Line]:
-    """What one system does. Raises BadUse, BackendError."""
+    """The results of one system. Raises BadUse, BackendError."""
     arguments = arguments_of_run(composition, options)
     plan = run.plan_of(arguments)
     target = target_of(plan, arguments)
@@ -246,7 +247,7 @@ def played_lines(apart: DistinguishingReport) -> Iterator[Line]:
 def arguments_of_run(
     composition: JudgedComposition, options: argparse.Namespace
 ) -> argparse.Namespace:
-    """Those of the `run` whose system plays the traces."""
+    """The arguments of the `run` whose system plays the traces."""
     parser = argparse.ArgumentParser()
     run.add_arguments(parser)
     scope = next(scopes[0] for (name, _), scopes in SCOPES.items() if name == composition.name)

@@ -1,4 +1,5 @@
-"""`consume-transform-produce`: is the output exactly once, whenever a client crashes?"""
+"""`consume-transform-produce`: checks that the output is exactly once, whenever a client
+crashes."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ RUNS: Final = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `consume-transform-produce` takes."""
+    """Add the arguments of `consume-transform-produce`."""
     add_testbed(parser)
     parser.add_argument("--requests", help="v1 or v2 (default: v2 at level 2, else v1)")
     parser.add_argument("--runs", type=int, default=RUNS, metavar="N", help=f"default: {RUNS}")
@@ -36,7 +37,7 @@ def execute(options: argparse.Namespace) -> int:
     """Run; 0 if each result is stored exactly once, 1 if one is lost, duplicated or out of order, 3
     if a run did not settle, a step was left out, or the check did not fail without transactions.
 
-    Raises BadUse for a release, a level or requests that there are not.
+    Raises BadUse for an unknown release, level or kind of requests.
     """
     runs = dict.fromkeys(FAULT_OF) | {Order.TRANSACTION: positive("--runs", options.runs)}
     started = time.monotonic()
@@ -57,14 +58,14 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def requests_of(asked: str | None, testbed: KafkaTestbed) -> Requests:
-    """The requests of the clients. Raises BadUse where they cannot begin transactions."""
+    """The requests of the clients. Raises BadUse if these cannot begin transactions."""
     requests = REQUESTS[one_of("--requests", asked or f"v{max(testbed.level, 1)}", tuple(REQUESTS))]
     if requests == "v2" and testbed.level < 2:
         raise BadUse(f"clients speak v2 at level 2, not at {testbed.name}")
     return requests
 
 
-# What is said
+# The report
 
 
 def report_of(
@@ -84,7 +85,7 @@ def report_of(
 
 
 def row_of(measured: Measured) -> dict[str, Any]:
-    """One order: where clients crashed, and what a reader saw."""
+    """One order: the steps at which clients crashed, and the records that a reader saw."""
     compared = [outcome.compared for outcome in measured.outcomes]
     crashed = measured.crash_steps
     wrong = [o for o in measured.outcomes if o.is_at_rest and not o.is_exactly_once]
@@ -122,7 +123,7 @@ def run_of(measured: Mapping[Order, Measured], seconds: float) -> dict[str, Any]
 
 
 def clients_of(measured: Measured) -> dict[str, Any]:
-    """How many clients there were, and how they ended."""
+    """The number of clients, and how they ended."""
     attempts = [attempt for outcome in measured.outcomes for attempt in outcome.attempts]
     failures = Counter(attempt.failure.partition(":")[0] for attempt in attempts if attempt.failure)
     return {

@@ -1,4 +1,4 @@
-"""`experiments`: stories that are played on a broker, each finding beside what is expected."""
+"""`experiments`: plays stories on a broker, and shows each finding beside the expected one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STORY_SCHEMA_VERSION: Final = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `experiments` takes."""
+    """Add the arguments of `experiments`."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="experiments (default: all)")
     parser.add_argument("--only", metavar="NAMES", help="the same, with commas between them")
     parser.add_argument("--system", default=KAFKA, help=f"{', '.join(SYSTEMS)} (default: {KAFKA})")
@@ -54,9 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Play; 0 if all is as expected, 1 if something is not, 3 if something failed.
+    """Play; 0 if everything is as expected, 1 if something is not, 3 if a story failed.
 
-    Raises BadUse for a system, a release, a level or an experiment that there is not; StoryError.
+    Raises BadUse for an unknown system, release, level or experiment; StoryError.
     """
     there_are = stories(options.stories)
     for experiment in there_are.values():
@@ -77,9 +77,10 @@ def play_and_report(
     times: int | None = None,
     heading: Mapping[str, Any] | None = None,
 ) -> int:
-    """Play those that fit, with other `variables` and as often as wanted; report, and decide.
+    """Play the experiments that fit, with other `variables` and as often as requested; report, and
+    decide.
 
-    The exit code. `heading` is more to report. Raises BadUse.
+    Returns the exit code. `heading` is added to the report. Raises BadUse.
     """
     started = time.monotonic()
     question = {
@@ -109,7 +110,7 @@ def play_and_report(
 
 
 def story_files(options: argparse.Namespace) -> list[Path]:
-    """The files in which the experiments stand."""
+    """The files with the experiments."""
     folder: Path = getattr(options, "stories", FOLDER)
     return sorted(folder.glob("*.story"))
 
@@ -119,7 +120,7 @@ def _fits(experiment: Experiment, testbed: KafkaTestbed) -> bool:
 
 
 def find_experiments(there_are: dict[str, Experiment], names: Iterable[str]) -> list[Experiment]:
-    """The experiments of some names, all without a name. Raises BadUse."""
+    """The experiments with these names; without names all of them. Raises BadUse."""
     named = [one_of("experiment", name, tuple(there_are)) for name in names if name]
     return [there_are[name] for name in named] or list(there_are.values())
 
@@ -127,7 +128,8 @@ def find_experiments(there_are: dict[str, Experiment], names: Iterable[str]) -> 
 def play_all(
     options: argparse.Namespace, experiments: Sequence[Experiment], play: Play, journal: Journal
 ) -> dict[str, Any]:
-    """The report of all that could be played; what the journal has is not played again.
+    """The report of all experiments that could be played; those in the journal are not played
+    again.
 
     Raises BadUse.
     """
@@ -155,7 +157,7 @@ def rows_of(
     play: Play,
     journal: Journal,
 ) -> dict[str, dict[str, Any]]:
-    """What each experiment of a group found, which share brokers. Raises BadUse."""
+    """The findings of a group of experiments that share brokers. Raises BadUse."""
     rows = {one.name: journal[one.name] for one in group if one.name in journal}
     if len(rows) == len(group):
         return rows
@@ -171,12 +173,12 @@ def rows_of(
             if not failure:
                 journal.add(one.name, rows[one.name])
             elif wants.layout:
-                break  # the leaders are unknown now
+                break  # leaders are unknown after a failure
     return {one.name: rows[one.name] for one in group if one.name in rows}
 
 
 def why_not(experiment: Experiment, options: argparse.Namespace) -> str:
-    """Why an experiment cannot be played there; empty if it can."""
+    """The reason why an experiment cannot be played at this system; empty if it can."""
     if options.system != KAFKA:
         return remote.why_not(experiment, is_ours=options.system == IMPL)
     if options.kafka in KAFKAS or experiment.has_client:
@@ -185,7 +187,7 @@ def why_not(experiment: Experiment, options: argparse.Namespace) -> str:
 
 
 def group_by_brokers(experiments: Iterable[Experiment]) -> list[tuple[Brokers, list[Experiment]]]:
-    """Those that can share brokers; what restarts them comes last."""
+    """Groups of experiments that can share brokers; those that restart the brokers come last."""
     groups: dict[tuple[Brokers, str], list[Experiment]] = defaultdict(list)
     for one in experiments:
         groups[one.brokers, "" if one.shares_brokers else one.name].append(one)
@@ -223,8 +225,8 @@ def open_brokers(options: argparse.Namespace, wants: Brokers) -> Iterator[Any]:
 
 
 class StoryVerb:
-    """The verb of one story, whose experiments differ by `shape` and `requests`; it decides by the
-    guarantees that they break."""
+    """The verb of one story, whose experiments differ by `shape` and `requests`; the guarantees
+    that they break decide."""
 
     def __init__(self, story: str) -> None:
         self._story = story
@@ -238,7 +240,7 @@ class StoryVerb:
         return tuple(dict.fromkeys(one.variables["shape"] for one in self._experiments))
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add what the verb takes."""
+        """Add the verb's arguments."""
         add_testbed(parser)
         parser.add_argument("--requests", default="v1", help="v1 or v2 (default: v1)")
         parser.add_argument("--only", metavar="NAMES", help=f"of {', '.join(self._shapes)}")
@@ -250,7 +252,7 @@ class StoryVerb:
     def execute(self, options: argparse.Namespace) -> int:
         """Play; 0 if no guarantee is broken, 1 if one is, 3 if that cannot be decided.
 
-        Raises BadUse for a release, a level, requests, shapes or times that there are not.
+        Raises BadUse for unknown releases, levels, requests, shapes or times.
         """
         requests = one_of("--requests", options.requests, tuple(REQUESTS))
         words = (options.only or ",".join(self._shapes)).split(",")
@@ -277,7 +279,8 @@ class StoryVerb:
 
 
 def _is_served(experiment: Experiment, testbed: KafkaTestbed) -> bool:
-    """Also where a broker is known to refuse. Raises BadUse for requests that it does not know."""
+    """Whether the brokers serve the experiment's requests, also if they are known to refuse them.
+    Raises BadUse for requests that they do not know."""
     [requests] = experiment.requests
     if not testbed.speaks(requests):
         raise BadUse(f"Kafka {testbed.release.name} does not serve {requests} requests")

@@ -1,4 +1,4 @@
-"""`explain`: one trace as a story, and as a page with pictures."""
+"""`explain`: shows one trace as a story, and as a page with pictures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from proofs.trace.html import page
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `explain` takes."""
+    """Add the arguments of `explain`."""
     parser.add_argument("trace", type=Path, help="a trace file, as run and explore write it")
     parser.add_argument("--html", type=Path, metavar="FILE", help="the page, in one offline file")
     parser.add_argument(
@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Tell the trace. Raises TraceError, ReplayError, UnknownScope, UnknownVariant, and
-    BadClientTrace for a run of a client that is none."""
+    """Print the trace as a story. Raises TraceError, ReplayError, UnknownScope, UnknownVariant, and
+    BadClientTrace for a file that is no run of a client."""
     if is_client_trace(options.trace):
         return explain_client(options)
     trace = read(options.trace)
@@ -51,7 +51,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def explain_client(options: argparse.Namespace) -> int:
-    """Tell a client's run. Raises BadClientTrace, BadUse."""
+    """Print a client's run. Raises BadClientTrace, BadUse."""
     if options.script is not None:
         raise BadUse(f"{options.trace} is a client's run: a client decides itself what it sends")
     judged = judge_file(options.trace)

@@ -1,4 +1,5 @@
-"""`explore`: as that of proofs, or on Spark, where one machine is not enough."""
+"""`explore`: the verb of proofs, with Spark as a further engine for scopes too large for one
+machine."""
 
 from __future__ import annotations
 
@@ -24,13 +25,14 @@ LOG: Final = "spark.log"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `explore` of proofs takes, and where it is done."""
+    """Add the arguments of `explore` of proofs, and those of Spark."""
     explore.add_arguments(parser, run_place)
     add_backend(parser, THREADS, WHERE)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Explore; the exit code. Raises what `explore` of proofs raises, BadUse, BackendError."""
+    """Explore; returns the exit code. Raises what `explore` of proofs raises, BadUse,
+    BackendError."""
     if one_of("--backend", arguments.backend, WHERE) == SPARK:
         return on_spark(arguments)
     if arguments.master or arguments.remote or arguments.conf or arguments.partitions:
@@ -41,10 +43,13 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def on_spark(arguments: argparse.Namespace) -> int:
-    """Explore on Spark, each scope with the levels of its own."""
+    """Explore on Spark, with separate levels for each scope."""
     if arguments.engine or arguments.symmetry or arguments.all:
         raise BadUse("--engine, --symmetry, --all belong to --backend threads; leave them out")
-    from conformance.backends.exploration.engine import NAME, explore_on_spark  # pyspark takes long
+    from conformance.backends.exploration.engine import (
+        NAME,
+        explore_on_spark,
+    )  # pyspark takes long to import
 
     arguments.engine = (NAME,)
     with places(arguments.out) as (here, there):
@@ -58,7 +63,7 @@ def on_spark(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def places(out: Path | Remote | None) -> Iterator[tuple[Path, str]]:
-    """A folder here, and the one, here or elsewhere, where levels are."""
+    """The local folder of a run, and the folder of its levels, local or at a URI."""
     if isinstance(out, Path):
         yield out, str(out.resolve())
         return

@@ -1,7 +1,7 @@
-"""`conformance coverage`: which statements of impl's protocol the scopes execute together.
+"""`conformance coverage`: the statements of impl's protocol that all scopes together execute.
 
-All that no scope executes has a reason, function by function. With a ceiling, a file that `--keep`
-wrote, nothing may be left out that was executed when it was written.
+Each function with statements that no scope executes has a reason. With a ceiling, a file that
+`--keep` wrote, no statement may be missed that was executed when the file was written.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ SCHEMA_VERSION: Final = 1
 DEFAULT_OUT: Final = Path("out") / "impl-coverage"
 
 Ceiling = Mapping[str, Any]
-"""What `--keep` wrote: the `scopes` and how many `traces` of each, None for all; by function how
-many statements are not executed."""
+"""The content of a `--keep` file: the `scopes`, the number of `traces` of each, None for all, and
+by function the number of statements that are not executed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `coverage` takes."""
+    """Add the arguments of `coverage`."""
     parser.add_argument(
         "--scope", metavar="SCOPE", action="append", help="this one; again for more (default: all)"
     )
@@ -60,9 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Judge impl in every scope and report; 0 if each function that is not executed whole has a
-    reason, or is no worse than the ceiling. What was recorded for the same code is not recorded
-    again. Raises BadUse."""
+    """Judge impl in every scope and report; 0 if each function with unexecuted statements has a
+    reason, or is no worse than the ceiling. Results for the same code are not recorded again.
+    Raises BadUse."""
     ceiling = read_ceiling(options) if options.ceiling else None
     scopes = ceiling["scopes"] if ceiling else options.scope
     traces = ceiling["traces"] if ceiling else options.traces
@@ -96,7 +96,7 @@ def read_ceiling(options: argparse.Namespace) -> Ceiling:
 
 
 def first_traces(scope: HuntScope, out: Path, traces: int | None) -> PreparedPlan:
-    """The first traces of a scope: those of its cover come first."""
+    """The first traces of a scope; those of its cover come first."""
     prepared = prepared_of(scope, out)
     if traces is not None and traces < prepared.count:
         prepared = replace(prepared, count=traces)
@@ -108,8 +108,8 @@ def first_traces(scope: HuntScope, out: Path, traces: int | None) -> PreparedPla
 
 
 def report_of(reached: Mapping[str, Reached], ceiling: Ceiling | None = None) -> dict[str, Any]:
-    """What all scopes execute together, and by function what none does; `stale` has the functions
-    that are executed whole, and have a reason why not."""
+    """The statements that all scopes together execute, and by function those that none executes.
+    `stale` has the functions that are executed whole although they have a reason."""
     executed = frozenset[int]().union(*(found.places for found in reached.values()))
     rows = [row.to_json() for row in unreached_functions(executed)]
     lost = [] if ceiling is None else beyond(rows, ceiling["unreached"])
@@ -128,7 +128,7 @@ def report_of(reached: Mapping[str, Reached], ceiling: Ceiling | None = None) ->
 
 
 def beyond(rows: Sequence[Mapping[str, Any]], most: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The functions of which more is not executed than may be, with how much that is."""
+    """The functions with more unexecuted statements than allowed, and their numbers."""
     return [
         {**row, "why": f"{most.get(row['function'], 0)} were not executed before"}
         for row in rows
@@ -137,7 +137,7 @@ def beyond(rows: Sequence[Mapping[str, Any]], most: Mapping[str, int]) -> list[d
 
 
 def ceiling_of(report: Mapping[str, Any], traces: int | None) -> dict[str, Any]:
-    """What `--keep` writes of a report."""
+    """The content that `--keep` writes for a report."""
     return {
         "scopes": list(report["scopes"]),
         "traces": traces,
@@ -150,7 +150,7 @@ def ceiling_of(report: Mapping[str, Any], traces: int | None) -> dict[str, Any]:
 
 
 def format_row(row: Mapping[str, Any]) -> str:
-    """A function for the reader."""
+    """A function as a line of the terminal."""
     lines = ", ".join(map(str, row["lines"]))
     count = f"{len(row['lines'])} of {row['statements']}"
     return f"{row['function']}: {count}, lines {lines}: {row['why'] or '?'}"

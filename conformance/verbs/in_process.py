@@ -1,4 +1,4 @@
-"""`run` for a system in process: its traces are judged by Spark, or by processes."""
+"""`run` for a system in this process: Spark or processes judge its traces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from conformance.verbs.backend_options import backend_options, best_backend
 
 @dataclass(frozen=True, slots=True)
 class InProcess:
-    """A system whose actors run where the judge runs."""
+    """A system whose actors run in the judge's process."""
 
     prepared: PreparedPlan
     options: argparse.Namespace
@@ -37,7 +37,7 @@ class InProcess:
     least_ranges: int = 1
 
     def backend(self) -> Backend:
-        """The backend that is asked for. Raises BackendError."""
+        """The requested backend. Raises BackendError."""
         task = WorkerTask("conformance.adapters.impl.worker", self.prepared.directory.resolve())
         given = self.options
         backend = open_backend(given.backend, task, backend_options(given, self.log))
@@ -45,14 +45,14 @@ class InProcess:
         return backend
 
     def take_note(self) -> None:
-        """Nothing: there are no checks."""
+        """Nothing: there are no side checks."""
 
     def checks(self, notes: Sequence[Any]) -> dict[str, SideCheck]:
-        """All is in the traces."""
+        """Nothing: traces cover everything."""
         return {}
 
     def shrunk(self, finding: Finding) -> Finding:
-        """By the judge of this process."""
+        """The finding, shrunk by the judge of this process."""
         return shrink_finding(self.prepared, finding)
 
     @property
@@ -69,12 +69,13 @@ class InProcess:
         raise NotReproducible("the system is judged in process, without a broker")
 
     def shown_by(self, finding: Finding) -> ObservedProperties:
-        """The logs and acknowledgements that the system has after its first difference."""
+        """The properties of the logs and acknowledgements that the system has after its first
+        difference."""
         return observe_finding(self.prepared, finding)
 
 
 def check_backend(options: argparse.Namespace) -> None:
-    """Spark here needs Java: that is looked at before the planning. Raises BackendError."""
+    """Spark on this machine needs Java: check this before the planning. Raises BackendError."""
     if options.backend == "spark" and options.remote is None:
         from conformance.backends.spark_session import require_java
 
@@ -89,7 +90,7 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
 
 
 def target(plan: Plan, options: argparse.Namespace) -> Target:
-    """The system of this process."""
+    """The target in this process."""
 
     @contextmanager
     def opens(prepared: PreparedPlan, log: Path) -> Iterator[OpenTarget]:

@@ -1,8 +1,8 @@
-"""`jobs`: commands of `kafka-eos`, many at a time, on Spark or on processes of this machine.
+"""`jobs`: many commands of `kafka-eos`, in parallel on Spark or on processes of this machine.
 
 A command is a template; --each gives the values of the names in its braces. Each job is a process
-of its own. What has ended with 0 or 1 is not done again by the same command; a job that ended with
-bad use, or without a decision, is.
+of its own. The same command skips jobs that ended with 0 or 1, and repeats jobs that ended with bad
+use or without a decision.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DECIDED: Final = (HOLDS, VIOLATED)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `jobs` takes."""
+    """Add the arguments of `jobs`."""
     parser.add_argument(
         "commands",
         nargs="*",
@@ -63,8 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Do what is left; the exit code of the worst job. Raises BadUse, OtherRun, BackendError,
-    Stopped."""
+    """Run the remaining jobs; returns the exit code of the worst job. Raises BadUse, OtherRun,
+    BackendError, Stopped."""
     where = backend_options(options, options.out / LOG)
     jobs = jobs_of([*options.commands, *commands_in(options.table)], each(options.each))
     if options.list:
@@ -96,8 +96,8 @@ def execute(options: argparse.Namespace) -> int:
 def do(
     jobs: Sequence[CommandJob], backend: str, where: Options, directory: RunDirectory
 ) -> Iterator[JobResult]:
-    """Do the jobs that the journal lacks; each result when it is known, and in the journal and the
-    reports by then. Raises BackendError."""
+    """Run the jobs that the journal lacks. Yields each result after it is written to the journal
+    and the reports. Raises BackendError."""
     assert directory.path is not None
     journal: Journal = directory.journal
     left = [number for number, job in enumerate(jobs) if job.command not in journal]
@@ -125,7 +125,7 @@ def do(
 
 
 def result_of(body: bytes | None) -> JobResult | None:
-    """What a worker sent back, if anything is there yet."""
+    """The result in a worker's message, if any."""
     return None if body is None else JobResult(**json.loads(body))
 
 
@@ -144,13 +144,13 @@ def row_of(job: CommandJob, result: JobResult) -> dict[str, Any]:
 
 
 def worst_of(codes: Iterable[int]) -> int:
-    """1 if a job ended so, else that of bad use, of no decision, or 0."""
+    """1 if a job ended with 1, else the code of bad use, of no decision, or 0."""
     found = {code if code in VERDICTS else NOT_DECIDED for code in codes}
     return next(code for code in (VIOLATED, BAD_USE, NOT_DECIDED, HOLDS) if code in found)
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """What the terminal says at the end: each job that does not hold, and the counts."""
+    """The final lines in the terminal: each job that does not hold, and the counts."""
     for row in rows:
         if row["exit_code"] != HOLDS:
             because = f": {row['because']}" if row["because"] else ""

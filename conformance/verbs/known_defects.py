@@ -1,8 +1,9 @@
-"""`known-defects`: each known defect is in the last release that has it, and not in the next.
+"""`known-defects`: checks that the last release with each known defect has it, and the next has
+not.
 
 Both releases come from their registries, and play one story each. The same command continues with
-the first release that was not played. `--keep FILE` puts the results in the place of older ones of
-the same defects; `make docs` writes a page of them.
+the first release that was not played. `--keep FILE` replaces older results of the same defects;
+`make docs` writes a page of them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PAGE: Final = "known_defects"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `known-defects` takes."""
+    """Add the arguments of `known-defects`."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="defects (default: all)")
     parser.add_argument("--list", action="store_true", help="name the defects, play none")
     parser.add_argument(
@@ -43,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Play what is left; 0 if each defect is where it is expected, 1 if one is not, 3 if a release
-    could not be played. Raises BadUse, OtherRun, Stopped."""
+    """Play the remaining releases; 0 if each defect is where it is expected, 1 if one is not, 3 if
+    a release could not be played. Raises BadUse, OtherRun, Stopped."""
     there_are = {defect.name: defect for defect in known_defects()}
     names = [one_of("defect", name, tuple(there_are)) for name in options.names]
     defects = [there_are[name] for name in names] or list(there_are.values())
@@ -70,7 +71,8 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def kept(options: argparse.Namespace, rows: Sequence[Row]) -> list[Row]:
-    """The rows of the file --keep with these in their places, in the order of the table."""
+    """The rows of the file --keep, replaced by these for the same defects, in the order of the
+    table."""
     file: Path = options.keep
     before = json.loads(file.read_text(encoding="utf-8"))["defects"] if file.exists() else []
     by_name = {row["name"]: row for row in (*before, *rows)}
@@ -86,7 +88,7 @@ def judge(defect: KnownDefect, is_swapped: bool, journal: Journal) -> Row:
 
 
 def look_at(defect: KnownDefect, release: str, journal: Journal) -> Observation:
-    """What a release answers; what could not be played is played again the next time."""
+    """The answer of a release; a release that could not be played is played again the next time."""
     unit = f"{defect.name} {release}"
     if unit in journal:
         return Observation(**journal[unit])

@@ -1,5 +1,4 @@
-"""`list`: all names that verbs take: those of the model, and what there is to judge, by what, and
-where."""
+"""`list`: all names that verbs take: the model's, and those of systems, criteria and places."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print the names of a kind, or how many each kind has. Raises BadUse."""
+    """Print the names of a kind, or the number of names of each kind. Raises BadUse."""
     if options.kind is not None:
         one_of("KIND", options.kind, KINDS)
     return listing.print_kinds(options, {**listing.listing(), **own_kinds()}, KINDS)
@@ -45,7 +44,7 @@ def names_of(kind: str) -> list[str]:
 
 
 def own_kinds() -> listing.Kinds:
-    """What systems, and runs of them, have names for."""
+    """The kinds of names that belong to systems and their runs."""
     return {
         "systems": [{"name": name, "says": s.summary} for name, s in SYSTEMS.items()],
         "sources": [{"name": source} for source in SOURCES],

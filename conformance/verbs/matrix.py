@@ -1,8 +1,9 @@
-"""`matrix`: judge brokers, levels and clients, one `run` after the other, and tabulate the causes.
+"""`matrix`: judges brokers, levels and clients, one `run` after the other, and tabulates the
+causes.
 
-The same command continues with the first cell that is not done; what a cell found is in its folder
-under --out. `--keep FILE` keeps the results beside those of other cells, and `make docs` writes the
-pages.
+The same command continues with the first cell that is not finished; the result of a cell is in its
+folder under --out. `--keep FILE` keeps the results beside those of other cells, and `make docs`
+writes the pages.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ SCHEMA_VERSION: Final = 1
 OUT: Final = Path("out/matrix")
 CELLS: Final = "cells"
 NOT_RUN: Final = (BrokerMissing, BackendError, KafkaError, JavaError, NotApplicable)
-"""Why a cell cannot be run here."""
+"""The reasons for which a cell cannot be run here."""
 
 Row = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `matrix` takes."""
+    """Add the arguments of `matrix`."""
     brokers = ", ".join((*BROKERS, "wire://HOST:PORT"))
     parser.add_argument(
         "--brokers", metavar="NAMES", help=f'of {brokers} (default: all but wire; "": none)'
@@ -64,7 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Judge what is left; the exit code of the worst cell. Raises BadUse, OtherRun, Stopped."""
+    """Judge the remaining cells; returns the exit code of the worst cell. Raises BadUse, OtherRun,
+    Stopped."""
     scopes = options.scopes.split(",")
     for scope in scopes:
         configuration(Plan(scope=scope))
@@ -91,7 +93,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def with_kept(file: Path, rows: list[Row]) -> Row:
-    """The results of a file, those of the same cells replaced by `rows`: a matrix grows."""
+    """The results of a file, with `rows` in place of those of the same cells."""
     kept = json.loads(file.read_text(encoding="utf-8"))["cells"] if file.exists() else []
     cells = {row["name"]: row for row in (*kept, *rows)}
     all_rows = [*cells.values()]
@@ -106,12 +108,12 @@ def write_pages(pages: dict[str, Document], out: Path) -> None:
 
 
 def verdict_of(rows: list[Row]) -> str:
-    """That of the worst cell that could be run."""
+    """The verdict of the worst cell that could be run."""
     return worst([row["verdict"] for row in rows if row["verdict"]] or ["undecided"])
 
 
 def judged(cell: MatrixCell, options: argparse.Namespace) -> Row:
-    """Run a cell; its row. What cannot be run here has no verdict, and says why."""
+    """Run a cell; returns its row. A cell that cannot be run here has no verdict, and a reason."""
     row: Row = {
         **cell._asdict(),
         "name": cell.name,
@@ -134,7 +136,7 @@ def judged(cell: MatrixCell, options: argparse.Namespace) -> Row:
 
 
 def found_in(out: Path) -> Row:
-    """What a run wrote, as far as the matrix shows it."""
+    """The results of a run, as far as the matrix shows them."""
     report = json.loads((out / "report.json").read_text(encoding="utf-8"))
     return {
         "verdict": report["verdict"],
@@ -149,7 +151,7 @@ def found_in(out: Path) -> Row:
 
 
 def cause_of(row: Row, out: Path) -> Row:
-    """A cause with its requests, as far as there are some."""
+    """A cause with its requests, if there are any."""
     kept = ("cause", "breaks", "occurrences", "rule", "steps", "expected", "observed", "decided_by")
     exchanges = read(out / row["trace"]).header.exchanges if row["script"] else ()
     return {

@@ -1,6 +1,7 @@
-"""`mutants`: each bug planted in impl is found by the judge alone, and shrunk.
+"""`mutants`: the judge alone must find each bug planted in impl; the trace that shows it is shrunk.
 
-Impl as it is goes through the same traces first: what they show without a bug shows no bug.
+The unchanged impl is judged on the same traces first: a difference that it shows does not show a
+bug.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ from proofs.verbs.options import parse_positive
 SCHEMA_VERSION: Final = 1
 DEFAULT_OUT: Final = Path("out") / "mutants"
 TRACES_AT_NODES: Final = 150
-"""Each takes some 30 ms there."""
+"""Each trace takes some 30 ms at nodes."""
 TRACES_OF_GROUPS: Final = 1_500
-"""Each takes some 10 ms: nothing of whole nodes is memoised."""
+"""Each trace takes some 10 ms: whole nodes are not memoised."""
 ACTORS_AT_NODES: Final = {IDEMPOTENT.name: "leader", TRANSACTIONS.name: SERVER_ACTORS}
-"""What nodes are judged as."""
+"""The actors under test at nodes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `mutants` takes."""
+    """Add the arguments of `mutants`."""
     parser.add_argument(
         "--only",
         metavar="NAME",
@@ -85,11 +86,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Hunt; 0 if all are found, 1 if one is not. Raises BadUse, PatchError, HuntFailed."""
+    """Hunt; 0 if all bugs are found, 1 if one is not. Raises BadUse, PatchError, HuntFailed."""
     if options.random is not None:
         return random_mutants.execute(options, prepared_of)
     chosen = chosen_by(options.only or tuple(GROUPS))
-    # The question is the code alone: bugs that were hunted before are not hunted again.
+    # The question is the code alone: a bug that was hunted before is not hunted again.
     with RunDirectory(options.out, {}, code_digest(), ("prepared",)) as directory:
         rows = hunt_all(chosen, directory)
         verdict = HOLDS if all(row["found"] for row in rows) else VIOLATED
@@ -104,15 +105,15 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def chosen_by(names: Sequence[str]) -> list[Mutant]:
-    """The bugs of these names, and of the groups among them, each once. Raises BadUse."""
+    """The bugs with these names, and of groups with these names, each once. Raises BadUse."""
     known = GROUPS | {name: (mutant,) for name, mutant in MUTANTS.items()}
     named = [known[one_of("--only", name, tuple(known))] for name in names]
     return list(dict.fromkeys(mutant for mutants in named for mutant in mutants))
 
 
 def hunt_all(mutants: Sequence[Mutant], directory: RunDirectory) -> list[dict[str, Any]]:
-    """The rows of all bugs in the report. Those that are left are hunted, as many at a time as
-    there are cores; rows are printed in their order."""
+    """The rows of all bugs in the report. The remaining bugs are hunted, as many at a time as there
+    are cores; rows are printed in order."""
     assert directory.path is not None
     out, journal = directory.path, directory.journal
     left = [mutant for mutant in mutants if mutant.name not in journal]
@@ -134,7 +135,7 @@ def hunt_all(mutants: Sequence[Mutant], directory: RunDirectory) -> list[dict[st
 
 
 def prepared_of(scope: HuntScope, out: Path) -> PreparedPlan:
-    """The scope's traces, cut once for all bugs that are hunted there."""
+    """The scope's traces, prepared once for all bugs that are hunted in it."""
     note(f"preparing {scope}")
     composition = judged_composition(scope.scope)
     text = with_own_rules(scope.variant or NEWEST, "impl", scope.scope)
@@ -150,8 +151,8 @@ def prepared_of(scope: HuntScope, out: Path) -> PreparedPlan:
 
 
 def row_of(mutant: Mutant, finding: Finding | None, twin: Finding | None) -> dict[str, Any]:
-    """One bug in the report. `twin` is what impl as it is shows in the same traces: if that is
-    anything, the trace does not show the bug alone."""
+    """One bug in the report. `twin` is the difference that the unchanged impl shows on the same
+    traces: if there is one, the trace does not show the bug alone."""
     shown = finding or {}
     return {
         "name": mutant.name,

@@ -1,4 +1,4 @@
-"""`run` for brokers over their wire: the same folder and report, other connections."""
+"""`run` for brokers over their wire: the same folder and report as in process, with connections."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ BrokersOpener = Callable[[PreparedPlan, Path], AbstractContextManager[BrokersBac
 
 
 def check_ready(plan: Plan, options: argparse.Namespace) -> None:
-    """What would fail after the planning fails before it. Raises NoBroker, MissingTool."""
+    """Make failures that would follow the planning happen before it. Raises NoBroker,
+    MissingTool."""
     if plan.system == "wire":
         check_listening(plan.scope, options.system)
     else:
@@ -65,8 +66,8 @@ def check_ready(plan: Plan, options: argparse.Namespace) -> None:
 
 
 def check_listening(scope: str, text: str) -> None:
-    """Whether there is a broker at an address, alone, with what a scope needs. Raises NoBroker,
-    BackendFailed."""
+    """Check that a single broker listens at an address, with the features that a scope needs.
+    Raises NoBroker, BackendFailed."""
     is_idempotent = judged_composition(scope) is IDEMPOTENT
     broker = ListeningBroker(address_of(text)) if is_idempotent else ListeningServer(text)
     with closing(broker):
@@ -74,15 +75,16 @@ def check_listening(scope: str, text: str) -> None:
 
 
 def in_process_alone(plan: Plan) -> BadUse:
-    """Why there is no target: the actors of these scopes are not told apart over a wire."""
+    """The reason why there is no target: over a wire the actors of these scopes cannot be told
+    apart."""
     instead = "consume-transform-produce, experiments"
     return BadUse(f"{plan.scope} is judged in process alone; for brokers there are {instead}")
 
 
 @dataclass(frozen=True, slots=True)
 class OverWire:
-    """Brokers that are talked to. `least_ranges`: as many as share a fault, where there are such,
-    for one to a hundred traces take as long as one."""
+    """Brokers under test. `least_ranges` is the number of ranges that share a fault, if traces have
+    faults: then a hundred traces take as long as one."""
 
     prepared: PreparedPlan
     judge: BrokersBackend
@@ -91,15 +93,15 @@ class OverWire:
 
     @property
     def not_applicable(self) -> Sequence[str]:
-        """What the brokers' versions lack, and the faults that they cannot have."""
+        """The features that the brokers' versions lack, and the faults that they cannot have."""
         return [*self.judge.not_applicable, *self.left_out.values()]
 
     def take_note(self) -> Any:
-        """What the testbed's checks need."""
+        """The data that the testbed's checks need."""
         return self.judge.testbed.take_note()
 
     def checks(self, notes: Sequence[Any]) -> Mapping[str, SideCheck]:
-        """Those of the testbed."""
+        """The checks of the testbed."""
         return self.judge.testbed.checks(notes)
 
     def backend(self) -> Backend:
@@ -107,7 +109,7 @@ class OverWire:
         return self.judge
 
     def shrunk(self, finding: Finding) -> Finding:
-        """By asking the brokers again, behind the masks that it was found behind."""
+        """The finding, shrunk by playing traces at the brokers, behind the same masks."""
         masks = self.judge.testbed.masks.texts
         self.judge.look_past(finding.get("behind", masks))
         try:
@@ -116,8 +118,8 @@ class OverWire:
             self.judge.look_past(masks)
 
     def masks(self, progress: Callable[[], None]) -> AutomaticMasks:
-        """From a sample of the traces; from then on the run looks past them. Where brokers are
-        stopped a sample would take as long as the run: there none is."""
+        """The masks from a sample of the traces; the run ignores masked differences from then on.
+        If brokers are stopped, a sample would take as long as the run, so there are no masks."""
         plan = self.prepared.plan
         if plan.faults == "nodes":
             return NONE
@@ -137,12 +139,12 @@ class OverWire:
 
     @property
     def player(self) -> Player | None:
-        """The brokers, where they can be opened for another scope."""
+        """The brokers as a player, if they can be opened for another scope."""
         return None if self.judge.other_scopes is None else self
 
     @property
     def observer(self) -> str:
-        """By as many brokers as there are; leaders alone are those of one."""
+        """The observer: by the number of brokers; leaders alone are observed at one broker."""
         plan = self.prepared.plan
         is_cluster = plan.faults == "nodes" and judged_composition(plan.scope) is not IDEMPOTENT
         return THREE_BROKERS if is_cluster else ONE_BROKER
@@ -150,7 +152,7 @@ class OverWire:
     def play(
         self, scope: str, traces: Sequence[Steps]
     ) -> Iterator[Finding | TraceNotApplicable | None]:
-        """At the same brokers."""
+        """Play traces at the same brokers."""
         steps = sum(map(len, traces))
         plan = replace(self.prepared.plan, scope=scope)
         one = prepare_one(plan, self.prepared.directory, len(traces), steps)
@@ -171,7 +173,8 @@ class OverWire:
             return TraceNotApplicable(str(error))
         if played.is_undecided:
             return TraceNotApplicable("the broker did not come to rest in time")
-        # Behind the run's own masks, which are of the scope's traces, it would not show again.
+        # Behind the run's own masks, which are made for the scope's traces, a difference would not
+        # show again.
         return played.finding and {**played.finding, "behind": [*backend.testbed.masks.texts]}
 
     def shown_by(self, finding: Finding) -> ObservedProperties:
@@ -179,7 +182,7 @@ class OverWire:
         return ObservedProperties()
 
     def reproduced(self, finding: Finding) -> Exchanges:
-        """By playing it once more, alone. Raises NotReproducible."""
+        """The exchanges, from playing the trace once more, alone. Raises NotReproducible."""
         if self.judge.afresh is None:
             raise NotReproducible("it takes more than requests to brokers")
         plan = plan_of(self.prepared, finding)
@@ -197,7 +200,7 @@ class OverWire:
 def target_at_brokers(
     plan: Plan, options: argparse.Namespace, means: Means, judge: BrokersOpener
 ) -> Target:
-    """The traces that a test with these means can play, and who plays them."""
+    """The target for the traces that a test with these means can play."""
     missing = left_out(plan, means)
     least_ranges = SHARE_A_FAULT if plan.faults == "nodes" else 1
 
@@ -213,12 +216,13 @@ def target_at_brokers(
 
 
 def left_out(plan: Plan, means: Means) -> dict[str, str]:
-    """The faults of the scope that a test with these means cannot have, and why."""
+    """The faults of the scope that a test with these means cannot have, and the reason of each."""
     return faults_not_had(configuration(plan), judged_composition(plan.scope).model, means)
 
 
 def fit(plan: Plan, options: argparse.Namespace, actors: str, faults: Sequence[str]) -> Plan:
-    """The plan with what a wire allows. Raises BadUse, NoBroker for an address that is none."""
+    """The plan, limited to what a wire allows. Raises BadUse, NoBroker for a text that is no
+    address."""
     for name, given, only in (
         ("--codec", options.on, (ON,)),
         ("--actors", options.actors, (actors,)),
@@ -235,7 +239,7 @@ def fit(plan: Plan, options: argparse.Namespace, actors: str, faults: Sequence[s
     return replace(plan, on=ON, actors=actors, faults=options.faults or FAULTS)
 
 
-# Leaders alone: what is idempotent asks for no more
+# Leaders alone: the idempotent composition needs no more
 
 
 def leaders_target(plan: Plan, options: argparse.Namespace) -> Target:
@@ -251,7 +255,7 @@ def leaders_target(plan: Plan, options: argparse.Namespace) -> Target:
 
 
 def means_of(plan: Plan, options: argparse.Namespace) -> Means:
-    """By what a test brings events about at these brokers."""
+    """The means of a test at these brokers."""
     if plan.system == "wire":
         return CLIENTS
     if options.nodes == 3:
@@ -261,7 +265,7 @@ def means_of(plan: Plan, options: argparse.Namespace) -> Means:
 
 @contextmanager
 def broker_of(plan: Plan, options: argparse.Namespace) -> Iterator[ListeningBroker]:
-    """The broker that is asked for, as long as this runs. Raises NoBroker, BackendFailed."""
+    """The requested broker, open until the end of the run. Raises NoBroker, BackendFailed."""
     if plan.system == "wire":
         with closing(ListeningBroker(address_of(options.system))) as listening:
             yield listening

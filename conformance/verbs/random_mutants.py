@@ -1,4 +1,5 @@
-"""`conformance mutants --random N`: small changes of impl's protocol core, drawn and judged."""
+"""`conformance mutants --random N`: draws small changes of impl's protocol core, and judges
+them."""
 
 from __future__ import annotations
 
@@ -35,13 +36,13 @@ from proofs.verbs.systematic_mutants import origin
 
 SCHEMA_VERSION: Final = 1
 SCOPES: Final = tuple({str(m.hunted_in): m.hunted_in for g in GROUPS.values() for m in g}.values())
-"""Where mutants are judged: wherever a named one is, and in stories."""
+"""The scopes in which mutants are judged: those of all named mutants, and stories."""
 Prepare = Callable[[HuntScope, Path], PreparedPlan]
 
 
 def execute(options: argparse.Namespace, prepare: Prepare) -> int:
-    """Draw and judge; holds if each that is not found has a reader's reason. What the same seed has
-    judged before, of the same code, is not judged again. Raises BadUse."""
+    """Draw and judge; holds if each mutant that is not found has a reader's reason. Mutants that
+    the same seed has judged before, for the same code, are not judged again. Raises BadUse."""
     mutants = drawn(options.random, options.seed)
     if options.list:
         for mutant in mutants:
@@ -73,8 +74,8 @@ def execute(options: argparse.Namespace, prepare: Prepare) -> int:
 
 
 def judged_where(only: Sequence[str] | None, out: Path, prepare: Prepare) -> dict[str, Path]:
-    """The scopes and stories that are named, or all: what is prepared of a scope, a story's
-    file."""
+    """The named scopes and stories, or all of them: the prepared plan of a scope, the file of a
+    story."""
     scopes = [scope for scope in SCOPES if only is None or str(scope) in only]
     told = {name: file for name, file in story_files().items() if only is None or name in only}
     return {str(scope): prepare(scope, out).directory for scope in scopes} | told
@@ -83,7 +84,8 @@ def judged_where(only: Sequence[str] | None, out: Path, prepare: Prepare) -> dic
 def reached_by(
     prepared: Mapping[str, Path], run: RunDirectory, processes: int
 ) -> dict[str, Reached]:
-    """By scope what its traces execute, recorded once for a text of the code."""
+    """By scope the statements that its traces execute; they are recorded once for each text of the
+    code."""
     units = {name: f"reached {name}" for name in prepared}
     left = {n: prepared[n] for n, unit in units.items() if unit not in run.journal}
     with CountDisplay("scopes", len(units), len(units) - len(left)) as progress:
@@ -100,7 +102,7 @@ def judge_all(
     run: RunDirectory,
     processes: int,
 ) -> list[Judgement]:
-    """What all scopes say, each entered into the journal when it is known."""
+    """The verdicts of all scopes; each is entered into the journal when it is known."""
     units = (f"judgement {number}" for number in count())
     known = [Judgement(**run.journal[unit]) for unit in takewhile(run.journal.__contains__, units)]
     with CountDisplay("mutants found", len(mutants), 0) as progress:
@@ -144,12 +146,12 @@ def report_of(rows: Sequence[Mapping[str, Any]], reached: Mapping[str, Reached])
 
 
 def kept_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What is kept of a run for the site: what became of each mutant. Its reason is not: the page
-    has that of today."""
+    """The part of a run that is kept for the site: the fate of each mutant. Its reason is not kept:
+    the page shows the present one."""
     return {"mutants": [{k: v for k, v in row.items() if k != "reason"} for row in rows]}
 
 
 def format_row(row: Mapping[str, Any]) -> str:
-    """A mutant for the reader."""
+    """A mutant as a line of the terminal."""
     change = f"{short(row['before'])} -> {short(row['after'])}"
     return f"{row['fate']}: {row['name']} ({row['place']}): {change}: {row['reason'] or '?'}"

@@ -1,7 +1,7 @@
-"""`releases`: judge all releases and levels that a model has, one broker after the other.
+"""`releases`: judges all releases and levels that a model has, one broker after the other.
 
-Each is a `run` of its own in a folder of its own, so that the same command continues where it was
-stopped. The table has a row for each.
+Each is a `run` of its own in a folder of its own, so that the same command continues an interrupted
+run. The table has a row for each.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COLUMNS: Final = (
 
 
 class ReleaseRun(NamedTuple):
-    """What is judged in one run."""
+    """The subject of one run."""
 
     release: str
     level: int
@@ -49,11 +49,11 @@ class ReleaseRun(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its folder."""
+        """The name of its folder."""
         return f"{self.release}-level{self.level}-{self.requests}-{self.scope.replace('/', '-')}"
 
     def arguments(self, traces: int | None, traces_from: str, out: Path) -> list[str]:
-        """Those of `run`."""
+        """The arguments of its `run`."""
         variant = f"{self.release}/level={self.level}/requests={self.requests}"
         return [
             *("--system", "kafka", "--kafka", self.release, "--variant", variant),
@@ -63,7 +63,7 @@ class ReleaseRun(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `releases` takes."""
+    """Add the arguments of `releases`."""
     parser.add_argument("--scope", default=SCOPES, metavar="SCOPES", help=f"default: {SCOPES}")
     parser.add_argument("--kafka", metavar="RELEASES", help="default: all that the model has")
     parser.add_argument(
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Judge one after the other; the exit code of the worst. Raises what `run` raises."""
+    """Judge one after the other; returns the worst exit code. Raises what `run` raises."""
     traces = positive("--traces", options.traces)
     parser = argparse.ArgumentParser()
     run.add_arguments(parser)
@@ -97,9 +97,9 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def plan_runs(scopes: Sequence[str], kafka: str | None) -> list[ReleaseRun]:
-    """Each level of each release, by all requests that it has transactions of.
+    """Each level of each release, with each kind of requests for which the level has transactions.
 
-    All that is asked for is looked at before the first run. Raises BadUse, BadPlan.
+    Checks all arguments before the first run. Raises BadUse, BadPlan.
     """
     for scope in scopes:
         configuration(Plan(scope=scope))

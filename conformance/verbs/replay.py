@@ -1,4 +1,5 @@
-"""`replay`: one trace on the model or on a system, step by step, until the first difference."""
+"""`replay`: plays one trace on the model or on a system, step by step, until the first
+difference."""
 
 from __future__ import annotations
 
@@ -37,14 +38,14 @@ MODEL: Final = "model"
 SYSTEMS: Final = (MODEL, "impl", NODES, "serve", "kafka", "wire")
 ADDRESS: Final = "wire://HOST:PORT"
 STOPPED: Final = ("serve", "kafka")
-"""Those whose one broker is stopped in traces of leaders."""
+"""Systems whose single broker is stopped in traces of leaders."""
 AT_BROKERS: Final = (NODES, "serve", "kafka", "wire")
 
 Difference = dict[str, Any] | None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `replay` takes."""
+    """Add the arguments of `replay`."""
     parser.add_argument("trace", type=Path, help="a trace file, as run and explore write it")
     there_are = ", ".join((*SYSTEMS[:-1], ADDRESS))
     parser.add_argument("--system", default=MODEL, help=f"{there_are} (default: {MODEL})")
@@ -61,7 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Replay; 0 if nothing differs, 1 if something does.
 
-    Raises TraceError, ReplayError, UnknownScope, UnknownVariant, BadUse for a trace that is none.
+    Raises TraceError, ReplayError, UnknownScope, UnknownVariant, BadUse for a file that is no
+    trace.
     """
     system = one_of("--system", options.system.partition("://")[0], SYSTEMS)
     if is_client_trace(options.trace):
@@ -103,8 +105,8 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def differed_elsewhere(trace: Trace, file: Path) -> list[str]:
-    """What a system showed behind the trace, and how to see it there: a model that agrees with its
-    own trace says nothing of the system."""
+    """The difference that a system showed after the trace, and the command that shows it again. A
+    model that agrees with its own trace says nothing about the system."""
     header = trace.header
     if not header.differs:
         return []
@@ -117,8 +119,8 @@ def differed_elsewhere(trace: Trace, file: Path) -> list[str]:
 
 
 def replay_client(options: argparse.Namespace) -> int:
-    """Judge a client's run again: a client decides itself what it sends. Raises BadUse,
-    BadClientTrace."""
+    """Judge a client's run again: it cannot be replayed, because a client decides which requests it
+    sends. Raises BadUse, BadClientTrace."""
     if options.system != MODEL:
         raise BadUse(f"{options.trace} is a client's run; leave --system out to judge it again")
     judged = judge_file(options.trace)
@@ -143,7 +145,8 @@ def replay_client(options: argparse.Namespace) -> int:
 
 
 def replay_on_model(trace: Trace) -> Difference:
-    """The first step that the trace recorded otherwise. Raises ReplayError if it is no trace."""
+    """The first step at which the model differs from the recorded trace. Raises ReplayError if the
+    file is no trace."""
     try:
         replay(trace)
     except RecordedDifferently as error:
@@ -153,7 +156,7 @@ def replay_on_model(trace: Trace) -> Difference:
 
 
 def patched_text(trace: Trace) -> str:
-    """Why a trace of a patched model is not played on a system."""
+    """The reason why a trace of a patched model is not played on a system."""
     names = ", ".join(dict.fromkeys(function for function, _, _ in trace.header.patches))
     return (
         f"the trace is of a model with a patch in {names}; systems are judged by the model as it"
@@ -163,7 +166,7 @@ def patched_text(trace: Trace) -> str:
 
 def broken_at_end(trace: Trace) -> dict[str, str]:
     """The guarantees that the trace's last world breaks, by the trace's own model, each with a
-    sentence: it is the end of a counterexample, if there are some."""
+    sentence. If there are any, the trace is a counterexample."""
     model = model_of(trace.header)
     k = configuration_of(model, trace.header.scope, trace.header.variant)
     worlds = [*Stepper(model, k).run(trace.steps)]
@@ -171,7 +174,7 @@ def broken_at_end(trace: Trace) -> dict[str, str]:
 
 
 def replay_on_system(trace: Trace, options: argparse.Namespace) -> Difference:
-    """The first step in which the system differs. Raises BadPlan, BadUse, NotAllowed."""
+    """The first step at which the system differs. Raises BadPlan, BadUse, NotAllowed."""
     plan = check_plan(
         Plan(
             scope=trace.header.scope,
@@ -191,7 +194,7 @@ def replay_on_system(trace: Trace, options: argparse.Namespace) -> Difference:
 
 def steps_in(trace: Trace) -> Steps:
     """The rules of a trace that the model has replayed, with their choices in the order of the
-    rules: judges read them by place, and JSON keeps none."""
+    rules: judges read them by position, and JSON keeps no order."""
     header = trace.header
     model = judged_composition(header.scope).model
     stepper = Stepper(model, configuration_of(model, header.scope, header.variant))
@@ -199,7 +202,7 @@ def steps_in(trace: Trace) -> Steps:
 
 
 def difference_of(found: Finding) -> dict[str, Any]:
-    """A finding as `replay` tells it."""
+    """A finding in the form that `replay` prints."""
     named = {name: found[name] for name in ("rule", "expected", "observed")}
     return {"step": found["steps"], **named, "reason": sentence(found)}
 
@@ -208,7 +211,7 @@ def difference_of(found: Finding) -> dict[str, Any]:
 
 
 def replay_on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Difference, str]:
-    """The first step, or probe, in which brokers differ, and why nothing is decided if so.
+    """The first step, or probe, at which brokers differ; and the reason if the replay is undecided.
 
     Raises BadUse, NotApplicable, CannotPlay, BackendError.
     """
@@ -227,7 +230,7 @@ def replay_on_brokers(trace: Trace, options: argparse.Namespace) -> tuple[Differ
 
 
 def arguments_of_run(trace: Trace, options: argparse.Namespace) -> argparse.Namespace:
-    """Those of the `run` that judges such traces there. Raises BadUse."""
+    """The arguments of the `run` that judges such traces at this system. Raises BadUse."""
     parser = argparse.ArgumentParser()
     run.add_arguments(parser)
     header, with_nodes = trace.header, options.nodes == 3
@@ -243,7 +246,7 @@ def arguments_of_run(trace: Trace, options: argparse.Namespace) -> argparse.Name
 
 
 def left_out_of(steps: Steps, replayed: Replayed) -> str:
-    """Why it is not decided; "" if all was played to the end."""
+    """The reason why the replay is undecided; "" if the trace was played to its end."""
     if replayed.is_undecided:
         return "the broker did not come to rest in time"
     missing = sorted({rule for rule, _ in Counter(steps) - Counter(replayed.steps)})
@@ -253,7 +256,7 @@ def left_out_of(steps: Steps, replayed: Replayed) -> str:
 def format_replay(
     trace: Trace, difference: Difference, left_out: str, broken: Sequence[str]
 ) -> list[str]:
-    """The steps up to the first difference, and the difference; else what they end in."""
+    """The steps up to the first difference, and the difference; else the state at the end."""
     lines = [f"{trace.header.scope}, {trace.header.variant}"]
     lines += [f"patched in {f}: {before}  =>  {after}" for f, before, after in trace.header.patches]
     last = len(trace.steps) if difference is None else difference["step"]

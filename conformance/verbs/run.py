@@ -1,7 +1,7 @@
-"""`run`: judge a system against the model of its release, trace by trace.
+"""`run`: judges a system against the model of its release, trace by trace.
 
 It writes report.json, run.json, junit.xml, and a trace and a page for each divergence into --out.
-The same command continues where it was stopped.
+The same command continues an interrupted run.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ IGNORE: Final = (
 )
 
 BESIDE_RULES: Final = ("initial", "settle", "settled")
-"""What a difference may be in beside a rule."""
+"""Parts of a trace, beside rules, in which a difference may occur."""
 PROBE: Final = "probe_"
 
 NODES: Final = (None, 1, 3)
 WITH_NODES: Final = ("kafka", "serve", "nodes")
-"""Systems that may have several."""
+"""Systems that may have several nodes."""
 
 DEFAULTS: Final = Plan()
 
@@ -67,18 +67,18 @@ TRACES: Final = (
 
 
 def default_judge(options: argparse.Namespace) -> str:
-    """Kafka's own client must behave as its model; any other must keep the protocol."""
+    """Kafka's own client must behave as its model; any other client must keep the protocol."""
     is_foreign = options.client is not None and not options.client.startswith(JAVA)
     return "protocol" if is_foreign else JUDGES[0]
 
 
 def add_codec(parser: Any, more: str) -> None:
-    """--codec; `on` is its name in plans and reports."""
+    """Add --codec; its name in plans and reports is `on`."""
     parser.add_argument("--codec", dest="on", metavar="CODEC", help=f"{' or '.join(FORMS)} {more}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that `run` takes."""
+    """Add the arguments of `run`."""
     what = parser.add_argument_group("what is judged")
     what.add_argument(
         "--system", default=DEFAULTS.system, help=f"{', '.join(SYSTEMS)} (default: impl)"
@@ -138,7 +138,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:
-    """Where a run runs, and what it writes where."""
+    """Add the options for the backend and for the files that a run writes."""
     where = parser.add_argument_group("where it runs")
     add_backend(where, BEST_BACKEND)
     where.add_argument(
@@ -165,7 +165,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
-    """The plan that the arguments make. Raises BadUse, UnknownScope, UnknownVariant."""
+    """The plan that the arguments describe. Raises BadUse, UnknownScope, UnknownVariant."""
     refuse_unbuilt(options)
     name_releases(options)
     refuse_masks(options)
@@ -188,8 +188,8 @@ def plan_of(options: argparse.Namespace) -> Plan:
 
 
 def masks_of(options: argparse.Namespace, variant: Any) -> tuple[str, ...]:
-    """What the run looks past: --ignore, and the rows of a baseline for this release. Raises
-    BadMask, BadBaseline."""
+    """The masks of the run: --ignore, and the rows of a baseline for this release. Raises BadMask,
+    BadBaseline."""
     rows = read_baseline(options.baseline) if options.baseline else ()
     known = (row.mask for row in rows if row.look_past and row.release == variant.release)
     masks = tuple(dict.fromkeys((*(options.ignore or ()), *known)))
@@ -198,8 +198,8 @@ def masks_of(options: argparse.Namespace, variant: Any) -> tuple[str, ...]:
 
 
 def refuse_masks(options: argparse.Namespace) -> None:
-    """Raises BadUse for --ignore with a rule that the scope does not have, BadMask. A client is
-    judged by rules of its own."""
+    """Raises BadUse for --ignore with a rule that the scope does not have, BadMask. Clients are
+    judged by rules of their own."""
     known = {*judged_composition(options.scope).model.rules, *BESIDE_RULES}
     for mask in Masks(options.ignore or ()).masks if options.system != "client" else ():
         if mask.rule is None or mask.rule in known or mask.rule.startswith(PROBE):
@@ -212,7 +212,7 @@ def refuse_masks(options: argparse.Namespace) -> None:
 
 
 def name_releases(options: argparse.Namespace) -> None:
-    """Write --kafka and the release of --variant in full: 2.8 is 2.8.2."""
+    """Replace short names of releases in --kafka and --variant by full ones: 2.8 becomes 2.8.2."""
     composition = judged_composition(options.scope)
     if options.kafka is not None:
         options.kafka = full_name(options.kafka, kafkas_of(composition))
@@ -223,7 +223,7 @@ def name_releases(options: argparse.Namespace) -> None:
 
 
 def refuse_unbuilt(options: argparse.Namespace) -> None:
-    """Raises BadUse for combinations that do not exist."""
+    """Raises BadUse for unsupported combinations."""
     if options.client is not None and options.system != "client":
         raise BadUse("--client goes with --system client")
     if options.transactions and options.system != "client":
@@ -241,7 +241,8 @@ def refuse_unbuilt(options: argparse.Namespace) -> None:
 
 
 def kafkas_of(composition: JudgedComposition) -> tuple[str, ...]:
-    """What `--kafka` may be: the releases that the model has, in each mode that can be started."""
+    """The values of `--kafka`: the releases that the model has, in each mode that can be
+    started."""
     known = composition.model.variants.RELEASES
     return tuple(r.name for r in KAFKA_RELEASES.values() if r.version in known)
 
@@ -254,7 +255,7 @@ def positive(name: str, value: int | None) -> int | None:
 
 
 def actors_of(text: str | None, scope: str) -> str:
-    """The actors in the order that a plan has them; all by default. Raises BadUse."""
+    """The actors in a plan's order; all by default. Raises BadUse."""
     allowed = judged_composition(scope).actors
     if text is None:
         return allowed[0]
@@ -262,7 +263,7 @@ def actors_of(text: str | None, scope: str) -> str:
 
 
 def sources_of(text: str | None) -> tuple[str, ...]:
-    """Where traces come from. Raises BadUse."""
+    """The sources of traces. Raises BadUse."""
     if text is None:
         return DEFAULTS.traces_from
     given = {one_of("--traces-from", name, SOURCES) for name in text.split(",")}
@@ -270,7 +271,7 @@ def sources_of(text: str | None) -> tuple[str, ...]:
 
 
 def depth_of(options: argparse.Namespace) -> int:
-    """The depth of the bugs that pct looks for. Raises BadUse."""
+    """The depth of the bugs that PCT looks for. Raises BadUse."""
     if options.depth is None:
         return DEFAULTS.depth
     if "pct" not in sources_of(options.traces_from):
@@ -280,8 +281,8 @@ def depth_of(options: argparse.Namespace) -> int:
 
 
 def with_own_rules(variant: str, system: str, scope: str) -> str:
-    """The variant with the rules that the system has on purpose, unless it names them itself.
-    Raises BadUse."""
+    """The variant with the rules in which the system differs on purpose, unless the variant names
+    them. Raises BadUse."""
     rules = system_of(system)[1].rules.get(judged_composition(scope).name, "")
     said = [part.partition("=")[0] for part in variant.split("/")]
     own = (rule for rule in rules.split("/") if rule.partition("=")[0] not in said)

@@ -1,5 +1,4 @@
-"""Runs of `run` in folders of their own, as rows of a table: what `releases` and `run --scope all`
-leave."""
+"""The table of runs in separate folders, which `releases` and `run --scope all` write."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ Row = Mapping[str, Any]
 
 
 def figures_of(out: Path) -> dict[str, Any]:
-    """What a run wrote, in short."""
+    """The main figures of a run."""
     report = json.loads((out / REPORT).read_text(encoding="utf-8"))
     run = json.loads((out / RUN).read_text(encoding="utf-8"))
     taken = report["coverage"]["transitions"]
@@ -32,7 +31,7 @@ def figures_of(out: Path) -> dict[str, Any]:
 
 
 def verdict_of(rows: Sequence[Row]) -> str:
-    """That of the worst run."""
+    """The verdict of the worst run."""
     return worst(row["verdict"] for row in rows)
 
 

@@ -1,7 +1,7 @@
 """The systems that `run` can judge: a new one is a row of `SYSTEMS`.
 
-A system's function takes the plan and the parsed arguments of `run`; it writes the report and
-gives the exit code.
+A system's function takes the plan and the parsed arguments of `run`. It writes the report and
+returns the exit code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Runner = Callable[[Plan, argparse.Namespace], int]
 class SystemKind:
     """A system, and the function that judges it: `module:function`, imported when it is called.
 
-    `rules` are those of the variant in which the system departs from Kafka on purpose, for each
+    `rules` are the rules of the variant in which the system differs from Kafka on purpose, for each
     model that has them.
     """
 
@@ -32,7 +32,7 @@ class SystemKind:
     rules: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, plan: Plan, options: argparse.Namespace) -> int:
-        """Judge it. Raises what its runner raises."""
+        """Judge the system. Raises what its runner raises."""
         module, _, function = self.runner.partition(":")
         return cast(Runner, getattr(import_module(module), function))(plan, options)
 

@@ -1,4 +1,4 @@
-"""What a plan is played at, opened as a `run` opens it."""
+"""Opens the target of a plan as `run` opens it."""
 
 from __future__ import annotations
 

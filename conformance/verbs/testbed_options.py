@@ -1,4 +1,4 @@
-"""What the verbs about transactions share: a testbed, and a directory."""
+"""Options that the verbs about transactions share: a testbed, and a directory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from proofs.run.directory import RunDirectory
 from proofs.run.files import code_digest
 
 KAFKAS: Final = tuple(release.name for release in RELEASES.values() if not release.has_zookeeper)
-"""What `--kafka` may be: the releases that describe their transactions (KIP-664)."""
+"""The values of `--kafka`: the releases that describe their transactions (KIP-664)."""
 
 
 def add_testbed(parser: argparse.ArgumentParser) -> None:
-    """Release, level, and where the answer goes."""
+    """Add the release, the level, and the place of the answer."""
     parser.add_argument("--kafka", metavar="RELEASE", default=NEWEST, help=", ".join(KAFKAS))
     parser.add_argument("--level", type=int, help="the cluster's transaction.version")
     parser.add_argument("--json", type=Path, metavar="FILE", help="report and run in one file")
@@ -29,7 +29,7 @@ def add_testbed(parser: argparse.ArgumentParser) -> None:
 def open_testbed(
     options: argparse.Namespace, there_are: Sequence[str] = KAFKAS, **more: Any
 ) -> KafkaTestbed:
-    """The testbed that the arguments name. Raises BadUse."""
+    """The testbed that the arguments describe. Raises BadUse."""
     release = one_of("--kafka", options.kafka, there_are)
     try:
         return KafkaTestbed(release, level=options.level, **more)

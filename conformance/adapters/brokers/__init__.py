@@ -1,5 +1,5 @@
-"""Brokers that run, held to a model over their wire.
+"""Running brokers, compared with a model over their wire.
 
 `KafkaTestbed` starts a broker or a cluster; `Conversation` builds requests, `CoordinatorConnection`
-sends them; `observed` reads all that a server shows. `backend` plays the traces of a plan there.
+sends them; `observed` reads everything that a server shows. `backend` plays the traces of a plan.
 """

@@ -1,15 +1,18 @@
-"""Running brokers, held to a model over their wire; the scheduler is all their clients.
+"""Judges running brokers against a model over their wire; the scheduler plays all of their clients.
 
-1. What is judged is what brokers do with requests. The model's clients and networks decide which
-   requests reach them and when; real brokers get exactly these (scripts), with real batches.
-2. Answers are compared, and behind a trace what brokers say of themselves, and probes.
-3. Traces need only what can be done to the brokers at hand: to one that merely listens somewhere
-   nothing, one that was started here is stopped and killed, too.
-4. What the brokers' ApiVersions do not offer is not applicable: neither passed nor failed.
+1. The subject is how brokers handle requests. The model's clients and networks decide which
+   requests reach them and when; real brokers get exactly these requests (scripts), with real
+   batches.
+2. The answers are compared. After a trace, the brokers' descriptions of their own state and the
+   answers to probes are compared, too.
+3. Traces need only means that a test has at these brokers: none at a broker that merely listens
+   somewhere; a broker that was started here can be stopped and killed, too.
+4. Features that the brokers' ApiVersions do not offer are not applicable: neither passed nor
+   failed.
 
-Theory of operation. `BrokersBackend` is one of the runner's backends: it gives rows for ranges of
-trace ids. Work is shared by connections, not by processes: traces of all ranges of a wave are on
-their way together (`scheduler`), and a range's rows leave once its last trace has ended.
+Theory of operation. `BrokersBackend` is one of the runner's backends: it returns rows for ranges of
+trace ids. Work is shared by connections, not by processes. Traces of all ranges of a wave are under
+way together (`scheduler`), and the row of a range is returned once its last trace has ended.
 """
 
 from __future__ import annotations
@@ -37,11 +40,11 @@ from proofs.trace.replay import Stepper
 from proofs.trace.shrink import NothingToShrink, Steps, shrink
 
 MAX_TRIED: Final = 300
-"""Shorter traces that a finding is tried with; then the shortest so far stays."""
+"""The most shorter traces that are tried for a finding; then the shortest so far stays."""
 
 
 class BrokerScript(Protocol):
-    """A trace as brokers meet it, and the points of the model's text that it covers."""
+    """A trace prepared for brokers, and the points of the model's text that it covers."""
 
     @property
     def steps(self) -> Steps:
@@ -49,18 +52,19 @@ class BrokerScript(Protocol):
 
     @property
     def seen(self) -> int:
-        """A bit for each point."""
+        """The covered points, a bit for each."""
 
     def instance(self, step: int) -> Instance:
-        """The rule instance of a step that counts from 1; that of step 0 is the beginning."""
+        """The rule instance of a step; steps count from 1. The instance of step 0 is the
+        beginning."""
 
 
 class ScriptWriter(Protocol):
-    """Makes scripts of traces."""
+    """Turns traces into scripts."""
 
     @property
     def tables(self) -> ActorTables:
-        """What names the points."""
+        """The tables that name the points."""
 
     def script(self, steps: Steps) -> Any:
         """The script of a trace. Raises NotApplicable, CannotPlay."""
@@ -68,7 +72,7 @@ class ScriptWriter(Protocol):
 
 @dataclass(slots=True)
 class _Range:
-    """What the traces of one range have given so far."""
+    """The results of the traces of one range so far."""
 
     part: TraceRange
     covered: Any
@@ -83,7 +87,7 @@ class _Range:
 
 
 class Replayed(NamedTuple):
-    """One trace at a server: what of it was played, and the first difference if there is one."""
+    """One trace at a server: the steps that were played, and the first difference if any."""
 
     steps: Steps
     finding: Finding | None
@@ -91,11 +95,11 @@ class Replayed(NamedTuple):
 
 
 class BrokersBackend:
-    """Judges the traces of `prepared` by scripts that are played at a testbed. `agreed` are those
-    that the brokers followed to their ends, `departed` is how many were another trace from some
-    step on. `other_scopes` opens the same brokers for another scope, where that can be done;
-    `afresh` opens them with partitions that no trace had, where requests alone make a trace;
-    `statements` gives those of impl that were executed, where the brokers are its nodes."""
+    """Judges the traces of `prepared` by scripts that are played at a testbed. `agreed` has the
+    traces that the brokers followed to their ends; `departed` counts those that turned into another
+    trace at some step. `other_scopes` opens the same brokers for another scope, if possible.
+    `afresh` opens them with partitions that no trace has used, if requests alone make up a trace.
+    `statements` gives the executed statements of impl, if the brokers are its nodes."""
 
     name = "wire"
     executors: Sequence[dict[str, Any]] = ()
@@ -117,11 +121,11 @@ class BrokersBackend:
 
     @property
     def not_applicable(self) -> Sequence[str]:
-        """What could not be judged."""
+        """The plan's parts that could not be judged."""
         return self.testbed.not_applicable
 
     def look_past(self, masks: Iterable[str]) -> None:
-        """Judge behind these masks from now on, in place of those before."""
+        """From now on, judge behind these masks instead of the previous ones."""
         self.testbed.masks = Masks(masks)
 
     def close(self) -> None:
@@ -148,8 +152,8 @@ class BrokersBackend:
                 yield row_of(one.part, self._found(one))
 
     def findings(self, first: int, last: int) -> list[Finding]:
-        """What the traces first <= number < last show, and those that do not come to rest. Raises
-        BackendFailed."""
+        """The findings of the traces first <= number < last, including traces after which brokers
+        do not settle. Raises BackendFailed."""
         scripts: dict[int, Any] = {}
         at = dict.fromkeys(range(first, last))
         ends = [e for e in self.scheduler.run(self._scripts(at, scripts)) if e is not None]
@@ -163,9 +167,9 @@ class BrokersBackend:
     def shrunk(self, finding: Finding) -> Finding:
         """The finding with the shortest trace that was found to show it, behind the same masks.
 
-        A shorter trace shows it if its first difference is in the same rule and the same fields.
-        Brokers are tried MAX_TRIED times, less often where something is done to them. A finding
-        that they do not show again stays as it is. Raises BackendFailed.
+        A shorter trace shows it if its first difference is in the same rule and fields. Brokers are
+        tried MAX_TRIED times, or less often if the trace has faults. A finding that they do not
+        show again stays as it is. Raises BackendFailed.
         """
         tried: dict[Steps, Finding | None] = {}
         left = MAX_TRIED
@@ -191,13 +195,13 @@ class BrokersBackend:
         return last | behind | {"one_minimal": found.one_minimal and left > 0}
 
     def replayed(self, steps: Steps) -> Replayed:
-        """What the server does in one trace. Raises BackendFailed, NotApplicable."""
+        """The server's behaviour in one trace. Raises BackendFailed, NotApplicable."""
         script = self._writer.script(steps)
         end = self._end_of(script)
         return Replayed(script.steps, self._finding_in(0, script, end), end.is_undecided)
 
     def script(self, steps: Steps) -> Any:
-        """A trace as these brokers meet it. Raises NotApplicable, CannotPlay."""
+        """A trace prepared for these brokers. Raises NotApplicable, CannotPlay."""
         return self._writer.script(steps)
 
     def _end_of(self, script: Any) -> TraceEnd:
@@ -213,11 +217,11 @@ class BrokersBackend:
             yield number, scripts[number]
 
     def _add(self, one: _Range, number: int, script: Any, end: TraceEnd) -> None:
-        """One more trace has ended. Undecided ones do not count as traces."""
+        """One more trace has ended. Undecided traces do not count."""
         one.left -= 1
         if end.is_undecided:
             return
-        # Behind where it departed each transition is another, though its step is the same.
+        # After a trace departs, each transition is another one, though its step is the same.
         prepared = end.departs_at - 1 if end.departs_at else len(script.steps)
         steps = script.steps[: end.steps]
         if end.difference is not None:
@@ -261,21 +265,21 @@ class BrokersBackend:
 
 
 def agreed_steps(script: BrokerScript, difference: Difference) -> Steps:
-    """The steps before the one that differs; all, if settling or a probe does."""
+    """The steps before the one that differs; all steps if settling or a probe differs."""
     differs = difference.instance == script.instance(difference.step)
     steps = script.steps
     return steps[: difference.step - 1] if differs and difference.step else steps
 
 
 def unsettled_at(script: BrokerScript, end: TraceEnd) -> Difference:
-    """That brokers do not come to rest, as a difference."""
+    """The difference that stands for brokers that do not settle."""
     at_rest, restless = {"settled": True}, {"settled": False}
     return Difference(end.steps, script.instance(end.steps), at_rest, restless)
 
 
 def finding_of(number: int, script: BrokerScript, difference: Difference) -> Finding:
-    """A difference as data, with the keys of the runner's findings. `rule` is a rule of the
-    world, `initial`, `settle`, or `probe_` and the name of a probe."""
+    """A difference as data, with the keys of the runner's findings. `rule` is a rule of the world,
+    `initial`, `settle`, or `probe_` with the name of a probe."""
     rule, choice = difference.instance
     return {
         "id": number,

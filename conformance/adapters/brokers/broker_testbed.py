@@ -1,4 +1,5 @@
-"""The brokers that traces are played at, and what each trace has there for itself."""
+"""The interface of the brokers at which traces are played, and the resources that each trace has
+there."""
 
 from __future__ import annotations
 
@@ -19,17 +20,18 @@ from conformance.judging.reports.report import SideCheck
 from impl import DecodeError
 
 Numbered = tuple[int, Any]
-"""A trace's number, and its script."""
+"""The number of a trace, and its script."""
 
 
 class BrokerTestbed(ABC):
-    """What a scheduler needs to know of brokers. A testbed says what differs from one broker to
-    which nothing is done.
+    """The scheduler's view of brokers. Subclasses override what differs from one broker without
+    faults.
 
-    `in_flight` sessions share connections. So many as `asking` ask at a time, `most` with those
-    that rest; `together` wait for the same faults. A waiting script stands for `wait_costs` tries
-    of a shorter one. `masks` are those of the plan. `broken` are the guarantees that the brokers
-    were seen to break beside traces. `topic_configs` are those of its topics.
+    `in_flight` sessions share connections. At most `asking` of them send requests at a time, at
+    most `most` together with resting ones; `together` of them wait for the same faults. A script
+    with a wait costs as much as `wait_costs` tries of a shorter one. `masks` are those of the plan.
+    `broken` are the guarantees that the brokers were seen to break outside of traces.
+    `topic_configs` are those of the topics.
     """
 
     in_flight = 1
@@ -42,50 +44,52 @@ class BrokerTestbed(ABC):
     topic_configs: Mapping[str, str] = MappingProxyType({})
     clock: BrokersClock = MACHINE_CLOCK
 
-    # ---- what a report says
+    # ---- parts of a report
 
     @abstractmethod
     def waits_of(self, script: Any) -> int:
-        """How often a script waits for brokers: that takes seconds."""
+        """How often a script waits for brokers; each wait takes seconds."""
 
     def cost_of(self, script: Any) -> int:
-        """How many tries of a shorter trace one of it stands for."""
+        """The cost of a script, in tries of a shorter trace."""
         return 1 + self.wait_costs * self.waits_of(script)
 
     def observed(self, end: TraceEnd, difference: Difference) -> ObservedProperties:
-        """What brokers that differed show of the guarantees; nothing if they are not followed."""
+        """The guarantees that brokers break in a trace that differed; empty if they are not
+        followed."""
         return ObservedProperties()
 
     def take_note(self) -> Any:
-        """What its checks need of the traces since it was asked before, as plain data; None if
-        nothing."""
+        """The data that the side checks need of the traces since the previous call, as plain data;
+        None if they need nothing."""
         return None
 
     def checks(self, notes: Sequence[Any] = ()) -> dict[str, SideCheck]:
-        """What is checked beside the traces, with the notes of all. Raises BackendFailed."""
+        """The side checks, with the notes of all waves. Raises BackendFailed."""
         return {}
 
     # ---- traces
 
     @abstractmethod
     def group_of(self, script: Any) -> Hashable | None:
-        """Those with the same group share a schedule; None: no fault concerns it."""
+        """Scripts of the same group share a schedule; None for a script without faults."""
 
     def begin(self, scripts: Sequence[Numbered], schedule: FaultSchedule) -> None:
-        """Traces of one schedule come next."""
+        """Begin the traces of one schedule."""
         return
 
     @abstractmethod
     def session(self, number: int, script: Any, factor: int) -> tuple[Any, Session]:
-        """What a trace has for itself, and the trace, which may take `factor` times as long."""
+        """The resources of a trace, and its session, which may take `factor` times as long as
+        usual."""
 
     def producers_of(self, resources: Any) -> Sequence[int]:
-        """The producer ids that a trace is given; none where it asks for its own."""
+        """The producer ids that a trace is given; empty if it asks for its own."""
         return ()
 
     @abstractmethod
     def give_back(self, resources: Any, end: TraceEnd) -> None:
-        """A trace has ended: what is known of its partitions serves others."""
+        """A trace has ended: partitions whose state is known are used again."""
 
     def end(self) -> None:
         """The traces of one schedule have ended."""
@@ -95,15 +99,15 @@ class BrokerTestbed(ABC):
 
     @abstractmethod
     def connect(self, route: Hashable) -> CoordinatorConnection:
-        """One more connection. Raises ConnectionLost."""
+        """Open one more connection. Raises ConnectionLost."""
 
     def route(self, ask: Ask, resources: Any) -> Hashable:
-        """Over which of a session's connections a request goes: what is late has its own."""
+        """The connection of a session that a request uses; late requests have one of their own."""
         return ask.is_late
 
     @abstractmethod
     def ask_anything(self) -> None:
-        """Ask the brokers what they answer at once if they live. Raises KafkaError."""
+        """Send a request that living brokers answer at once. Raises KafkaError."""
 
     def check_alive(self, failure: Exception) -> None:
         """Raises BackendFailed if the brokers answer nothing at all."""
@@ -115,19 +119,19 @@ class BrokerTestbed(ABC):
             ) from error
 
     def close(self) -> None:
-        """Close the connections that are the testbed's own."""
+        """Close the testbed's own connections."""
         return
 
     # ---- faults
 
     def is_due(self, fault: str) -> bool:
-        """Whether a fault happens also where nobody waits for it any more."""
+        """Whether a fault is injected even if no session waits for it any more."""
         return False
 
     def inject(self, fault: str, sessions: int) -> None:
-        """Do it; so many sessions wait for it. No connection is kept over it."""
+        """Inject a fault for which this many sessions wait. No connection is kept across it."""
         return
 
     def resume(self, resources: Any) -> Any:
-        """What a session is answered that has waited for a fault."""
+        """The value that a session which waited for a fault receives."""
         return None

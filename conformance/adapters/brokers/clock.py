@@ -1,4 +1,4 @@
-"""The time that passes while brokers are judged: the machine's, or one that only waiting moves."""
+"""The clock of brokers under test: the machine's time, or one that only waiting advances."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Final, Protocol
 
 
 class BrokersClock(Protocol):
-    """What sessions and their scheduler ask for the time, in seconds."""
+    """The time for sessions and their scheduler, in seconds."""
 
     def now_s(self) -> float:
-        """A time that never goes back."""
+        """The time; it never goes back."""
 
     def sleep(self, seconds: float) -> None:
-        """Let so much of it pass."""
+        """Let this much time pass."""
 
 
 class MachineClock:
-    """That of this machine."""
+    """The clock of this machine."""
 
     def now_s(self) -> float:
         """See `BrokersClock`."""

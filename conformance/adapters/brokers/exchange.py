@@ -1,7 +1,8 @@
-"""What a trace at running brokers asks for, and how it ends: between sessions and the scheduler.
+"""The interface between sessions and the scheduler: requests, waits, faults, and the end of a
+trace.
 
-A session is a generator. It yields what is asked together, and is sent the answers; so one thread
-keeps many traces going. It decides nothing about connections: `Ask.to` says whom it means.
+A session is a generator. It yields requests that are sent together, and receives the answers; so
+one thread plays many traces. A session does not choose connections: `Ask.to` names the receiver.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ COORDINATOR: Final = -1
 
 
 class Ask(NamedTuple):
-    """A request. `to` is the partition whose leader is asked, or COORDINATOR; `is_late` if it goes
-    over the connection of what is late."""
+    """A request. `to` is the partition whose leader receives it, or COORDINATOR. A request that
+    `is_late` uses the connection for late requests."""
 
     call: WireCall[Any]
     is_late: bool = False
@@ -27,20 +28,21 @@ class Ask(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Nothing is asked until `until`, in seconds of the testbed's clock."""
+    """No request is sent until `until`, in seconds of the testbed's clock."""
 
     until: float
 
 
 class BrokerFault(NamedTuple):
-    """Something is done to brokers, for all sessions that wait for it. A testbed knows what, and
-    what its answer is."""
+    """A fault, injected for all sessions that wait for it. The testbed knows how to inject it, and
+    returns a value to the session."""
 
     name: str
 
 
 class NoAnswer(Exception):
-    """Thrown into a session whose request is not answered, though it is alone on its connection."""
+    """Thrown into a session whose request gets no answer, although the session is alone on its
+    connection."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -49,7 +51,8 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first difference of a trace, at a step (from 1; the last for what comes behind it).
+    """The first difference of a trace, at a step. Steps count from 1; the last stands for requests
+    after the trace.
 
     `instance` is a rule instance, or `settle`, `settled` or `probe_...`.
     """
@@ -61,7 +64,7 @@ class Difference:
 
 
 class DifferenceFound(Exception):
-    """A difference on the way."""
+    """A session found a difference."""
 
     def __init__(self, difference: Difference) -> None:
         super().__init__(difference.instance[0])
@@ -70,12 +73,12 @@ class DifferenceFound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TraceEnd:
-    """How a trace ended after so many `steps`.
+    """The end of a trace, after this many `steps`.
 
-    `left` is what its partitions are like for the next trace; None if nobody knows. `answered` is
-    what the brokers said of its batches. It followed the prepared trace up to the step before
-    `departs_at`; 0: all the way. `masked` is what masks hid on the way; the difference is a
-    `consequence` where it may follow from that.
+    `left` is the state of its partitions for the next trace; None if it is unknown. `answered` has
+    the brokers' answers to its batches. The session followed the prepared trace up to the step
+    before `departs_at`; 0 if to the end. `masked` has what masks hid. The difference is a
+    `consequence` if it may follow from masked ones.
     """
 
     difference: Difference | None = None
@@ -89,5 +92,5 @@ class TraceEnd:
 
 
 Asks = Generator[Sequence[Ask | Wait | BrokerFault], list[Any], Any]
-"""Yields what is asked together, or one Wait or BrokerFault; is sent the answers."""
+"""Yields requests that are sent together, or one Wait or BrokerFault; receives the answers."""
 Session = Generator[Sequence[Ask | Wait | BrokerFault], list[Any], TraceEnd]

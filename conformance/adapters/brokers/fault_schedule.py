@@ -1,9 +1,10 @@
-"""When something is done to brokers, for many traces at once.
+"""Schedules of faults that many traces share.
 
-A schedule is a sequence of faults. A trace takes its own of them and sits out the others: while a
-leader is gone that it did not want to be gone, it rests. Traces share a schedule if all of them
-want the same faults; or if the coordinator moves in all of them or in none. Then it has one of
-these forms, in which `(hold release)` is there as often as the trace wants it that wants it most:
+A schedule is a sequence of faults. Each trace uses some of them and sits out the others: while a
+leader is down that this trace does not want down, it rests. Traces share a schedule if they all
+want the same faults, or if the coordinator moves in all of them or in none. In the latter case the
+schedule has one of the forms below, in which `(hold release)` is repeated as often as the most
+demanding trace wants:
 
     (hold release)* move (hold release)*
     (hold release)* hold move release (hold release)*
@@ -25,7 +26,7 @@ PAIR: Final[Faults] = (HOLD, RELEASE)
 
 
 class FaultPlace(NamedTuple):
-    """A place in a schedule, and the one behind which a trace goes on that wanted it."""
+    """A place in a schedule, and the place after which a trace that used it goes on."""
 
     place: int
     resumes_at: int
@@ -33,14 +34,14 @@ class FaultPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FaultSchedule:
-    """What is done, and for each trace when its own faults are."""
+    """A schedule of faults, and for each trace the places of its own faults."""
 
     faults: Faults
     turns: tuple[tuple[FaultPlace, ...], ...]
 
     @staticmethod
     def around(wanted: Sequence[Faults]) -> FaultSchedule:
-        """The shortest that has all that each trace wants, in its order."""
+        """The shortest schedule that has all faults of each trace, in its order."""
         kinds = set(wanted) - {()}
         if len(kinds) == 1:
             [whole] = kinds
@@ -54,7 +55,7 @@ class FaultSchedule:
 
 
 def turns_of(whole: Faults, own: Faults, places: Sequence[int]) -> Iterator[FaultPlace]:
-    """A trace goes on when a leader is gone, or there, as the trace wants it to be."""
+    """The turns of a trace: it goes on once the leader is down, or up, as the trace wants."""
     for number, place in enumerate(places, start=1):
         gone = is_gone(own[:number])
         behind = (at for at in range(place, len(whole)) if is_gone(whole[: at + 1]) == gone)
@@ -62,14 +63,14 @@ def turns_of(whole: Faults, own: Faults, places: Sequence[int]) -> Iterator[Faul
 
 
 def is_gone(faults: Faults) -> bool:
-    """Whether a leader is, behind these."""
+    """Whether a leader is down after these faults."""
     return faults.count(HOLD) > faults.count(RELEASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Of what is done for a trace: how often a leader is gone before the coordinator moves and
-    after, and whether it is gone then."""
+    """The form of a trace's faults: how often a leader is down before the coordinator moves, how
+    often after it, and whether a leader is down at the move."""
 
     before: int
     moves: bool
@@ -78,14 +79,14 @@ class Shape:
 
     @staticmethod
     def of(faults: Faults) -> Shape:
-        """That of a trace, whose coordinator moves at most once."""
+        """The shape of a trace whose coordinator moves at most once."""
         at = faults.index(MOVE) if MOVE in faults else len(faults)
         is_held = at % 2 == 1
         return Shape(at // 2, MOVE in faults, is_held, faults[at + 1 :].count(HOLD))
 
     @staticmethod
     def around(shapes: Sequence[Shape]) -> Shape:
-        """The least that has room for all."""
+        """The smallest shape that has room for all of these."""
         return Shape(
             max(s.before for s in shapes),
             any(s.moves for s in shapes),
@@ -100,7 +101,7 @@ class Shape:
         return PAIR * self.before + (move if self.moves else ()) + PAIR * self.after
 
     def places(self, own: Shape) -> tuple[int, ...]:
-        """Where in this schedule the faults of a trace are."""
+        """The places of a trace's faults in this schedule."""
         move = 2 * self.before + self.is_held
         behind = move + self.moves + self.is_held
         moved = (move - 1, move, move + 1) if own.is_held else (move,)
@@ -114,12 +115,12 @@ class Shape:
 # Transactions that time out
 
 STEP_S: Final = 4.0
-"""How long a trace may take between two faults, and a fault itself."""
+"""The time that a trace may take between two faults, and the time that a fault may take."""
 
 
 def transaction_times(scripts: Sequence[Any], turns: Sequence[Sequence[FaultPlace]]) -> list[float]:
-    """For each trace the time-out of its transactions, in seconds, 0.0 where none times out: all
-    that comes before is done by then, and that is also the waiting of others for theirs."""
+    """The transaction time-out of each trace, in seconds; 0.0 if no transaction times out. It
+    leaves time for all steps before it, including waits for the time-outs of other traces."""
     stages = [stage(s, own, s.times_out) for s, own in zip(scripts, turns, strict=True)]
     waits: dict[int, float] = {}
     found = [0.0] * len(scripts)
@@ -138,13 +139,13 @@ def transaction_times(scripts: Sequence[Any], turns: Sequence[Sequence[FaultPlac
 
 
 def stage(script: Any, turns: Sequence[FaultPlace], step: int) -> int:
-    """How many faults of the schedule have happened when a trace is at a step of its own."""
+    """The number of the schedule's faults that have happened when a trace is at this step."""
     own = sum(len(faults) for at, faults in script.faults_at.items() if at <= step)
     return turns[own - 1].place + 1 if own else 0
 
 
 def open_spans(script: Any) -> list[tuple[int, int]]:
-    """From which step to which a transaction may be open, up to the time-out."""
+    """The spans of steps, up to the time-out, in which a transaction may be open."""
     spans: list[tuple[int, int]] = []
     begun = 0
     for moved in script.moved:

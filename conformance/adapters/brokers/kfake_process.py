@@ -18,7 +18,7 @@ END_TIMEOUT_S: Final = 10.0
 
 
 class BrokerMissing(RuntimeError):
-    """A broker that cannot be had here; the message says what to type."""
+    """A broker that is not available here; the message says what to type."""
 
 
 class ChildBroker(NamedTuple):
@@ -32,7 +32,8 @@ class ChildBroker(NamedTuple):
 def child_broker(
     command: Sequence[str | Path], folder: Path | None = None
 ) -> Iterator[ChildBroker]:
-    """Run a command that prints its address and ends with its input. Raises BrokerMissing."""
+    """Run a command that prints its address, and that ends when its input is closed. Raises
+    BrokerMissing."""
     with subprocess.Popen(
         command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -55,7 +56,7 @@ def kfake_binary() -> Path:
 
 
 def go_binary(folder: Path, name: str) -> Path:
-    """Build a program in Go, once for each text of its source. Raises BrokerMissing."""
+    """Build a Go program, once for each text of its source. Raises BrokerMissing."""
     texts = [(folder / file).read_bytes() for file in ("main.go", "go.mod", "go.sum")]
     digest = hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
     built = make_once(cache_folder() / name / digest, lambda draft: _build(folder, draft / name))
@@ -63,7 +64,7 @@ def go_binary(folder: Path, name: str) -> Path:
 
 
 def kfake_version() -> str:
-    """The version in `go.mod`: that of a module without releases is its date and commit."""
+    """The version in `go.mod`: for a module without releases, its date and commit."""
     found = re.search(r"pkg/kfake (\S+)", (KFAKE_FOLDER / "go.mod").read_text(encoding="utf-8"))
     assert found is not None
     return found[1]

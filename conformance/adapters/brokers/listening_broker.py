@@ -1,7 +1,7 @@
-"""A broker that listens somewhere, and what one may ask of it.
+"""A broker that listens at some address, and the requests that a judge may send to it.
 
-Opening a broker that cannot be judged is bad use (`NoBroker`); one that takes the connection and
-then says nothing leaves the question open (`BackendFailed`).
+A broker that cannot be judged is bad use (`NoBroker`). If a broker accepts the connection and then
+stays silent, the question stays open (`BackendFailed`).
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ from impl.addresses import Address, InvalidAddress, parse_address
 from proofs.say import note
 
 NEEDED: Final = (ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID, ApiKey.CREATE_TOPICS)
-"""Without these there is nothing to judge."""
+"""The APIs without which nothing can be judged."""
 OLDEST_PRODUCE: Final = 3
-"""The first version with batches that a producer id can be in."""
+"""The first version whose batches have a producer id."""
 NEWEST_PRODUCE: Final = 12
-"""The last that names topics by name."""
+"""The last version that names topics by name."""
 TELLS_LOG_START: Final = 5
-"""The first whose answer has the log's start."""
+"""The first version whose answer has the log start offset."""
 NO_PRODUCERS: Final = "producer states: the broker does not offer DescribeProducers"
 
 
 class NoBroker(BackendError):
-    """Nothing that can be judged listens there; the message says where, and what to do."""
+    """No broker that can be judged listens at the address; the message says where, and what
+    to do."""
 
 
 def address_of(text: str) -> Address:
-    """The address in `wire://HOST:PORT`; `impl.addresses` has its form. Raises NoBroker."""
+    """The address in `wire://HOST:PORT`; `impl.addresses` defines its form. Raises NoBroker."""
     try:
         return parse_address(text.removeprefix("wire://"))
     except InvalidAddress as error:
@@ -53,8 +54,8 @@ def address_of(text: str) -> Address:
 
 
 class ListeningBroker:
-    """A broker at an address, to which nothing is done. `timeout_ms` is for each of its answers,
-    `replicas` are the brokers that its topics are put on, the leader first; empty: wherever.
+    """A broker at an address, without faults. `timeout_ms` applies to each answer. `replicas` are
+    the brokers on which its topics are placed, the leader first; empty for any placement.
 
     Raises NoBroker, BackendFailed.
     """
@@ -79,29 +80,29 @@ class ListeningBroker:
 
     @property
     def address(self) -> Address:
-        """Where it listens."""
+        """The address of its listener."""
         return self._address
 
     @property
     def shows_producers(self) -> bool:
-        """It tells of its producers."""
+        """Whether it describes its producers."""
         return ApiKey.DESCRIBE_PRODUCERS in self.supported.versions
 
     @property
     def produce_version(self) -> int:
-        """The newest that both know; below OLDEST_PRODUCE none."""
+        """The newest version that both sides know; -1 if it is below OLDEST_PRODUCE."""
         oldest, newest = self.supported.versions.get(ApiKey.PRODUCE, (0, -1))
         version = min(newest, NEWEST_PRODUCE)
         return version if version >= max(oldest, OLDEST_PRODUCE) else -1
 
     @property
     def tells_log_start(self) -> bool:
-        """Its answers to Produce have it."""
+        """Whether its answers to Produce have the log start offset."""
         return self.produce_version >= TELLS_LOG_START
 
     def check_alone(self) -> None:
-        """Ask Metadata, which names all brokers of a cluster, and which a listener with SASL does
-        not answer. Raises NoBroker, BackendFailed."""
+        """Ask for Metadata, which names all brokers of a cluster; a listener with SASL does not
+        answer it. Raises NoBroker, BackendFailed."""
         try:
             with self.open_connection() as connection:
                 ids = broker_ids(connection)
@@ -122,11 +123,11 @@ class ListeningBroker:
             )
 
     def open_connection(self) -> BrokerConnection:
-        """One more connection. Raises ConnectionLost."""
+        """Open one more connection. Raises ConnectionLost."""
         return BrokerConnection(*self.address, timeout_ms=self._timeout_ms)
 
     def fresh(self, word: str) -> str:
-        """A name that nobody had, nor in an earlier run."""
+        """A name that was never used, not even by an earlier run."""
         return f"kafka-eos-{word}-{self._run}-{next(self._names)}"
 
     def topic(
@@ -136,7 +137,8 @@ class ListeningBroker:
         on: int | None = None,
         configs: Mapping[str, str] | None = None,
     ) -> list[TopicPartition]:
-        """A new topic's partitions, which this broker leads; `on` is its id. Raises KafkaError."""
+        """The partitions of a new topic, which this broker leads; `on` is its id. Raises
+        KafkaError."""
         name = self.fresh("topic")
         with self.open_connection() as connection:
             self._topics.append(name)
@@ -144,8 +146,8 @@ class ListeningBroker:
         return [(name, index) for index in range(partitions)]
 
     def close(self) -> None:
-        """Delete the topics that were made here: what is judged is left as it was found. Where that
-        cannot be done, it is said."""
+        """Delete the topics that were made here, so that the broker is left as it was found. Prints
+        a message if that fails."""
         topics, self._topics = self._topics, []
         if not topics:
             return
@@ -156,11 +158,12 @@ class ListeningBroker:
             note(f"{len(topics)} topics kafka-eos-topic-{self._run}-* stay at {self}: {error}")
 
     def inject(self, fault: str) -> None:
-        """Do it, until the broker answers again. Raises LookupError where nothing is done to it."""
+        """Inject a fault, and wait until the broker answers again. Raises LookupError if it takes
+        no faults."""
         raise LookupError(fault)
 
     def _ask_supported(self) -> Supported:
-        """What it says of itself. Raises NoBroker, BackendFailed."""
+        """The versions that it supports. Raises NoBroker, BackendFailed."""
         try:
             connection = self.open_connection()
         except ConnectionLost as error:

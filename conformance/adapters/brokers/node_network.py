@@ -1,10 +1,10 @@
-"""Nodes of `impl` in this process, behind connections as brokers have them: bytes in, bytes out.
+"""Nodes of `impl` in this process, behind connections like those of brokers: bytes in, bytes out.
 
-1. A connection's requests are served one after the other, as a broker's sockets do it.
-2. Time passes where somebody waits: `ANSWER_MS` for each answer, and as long as a sleep lasts.
-   Meanwhile nodes do what is due. So nothing is ever slow, and the same traces end alike.
-3. A node that is frozen takes nothing until it goes on. One that is killed loses what is on its
-   way, and leads its partitions anew when it is back.
+1. The requests of a connection are served one after the other, as on a broker's sockets.
+2. Time passes only while a caller waits: `ANSWER_MS` for each answer, and the duration of a sleep.
+   Meanwhile nodes do what is due. So no node is ever slow, and the same traces end the same way.
+3. A frozen node takes no request until it is thawed. A killed node loses the messages under way,
+   and leads its partitions anew when it is back.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from impl.broker.cluster import BrokerEndPoint
 from impl.protocol.primitives import frame, take_frames
 
 ANSWER_MS: Final = 1
-"""How long an answer is on its way."""
+"""The time that an answer takes."""
 TICK_MS: Final = 100
-"""How often nodes look for what is due, at the least."""
+"""The longest interval at which nodes look for what is due."""
 MARKER_VERSION: Final = 2
-"""The newest of WriteTxnMarkers, which names the transaction's version (KIP-1228)."""
+"""The newest version of WriteTxnMarkers, which has the transaction's version (KIP-1228)."""
 MOST_ROUNDS: Final = 1_000
-"""Of work that makes more work, without time."""
+"""The most rounds in which work causes more work at the same time."""
 
 
 class VersionMismatch(Exception):
-    """Nodes have agreed on another version than the newest that both serve."""
+    """Nodes have agreed on a version other than the newest that both serve."""
 
 
 class NodesUnsettled(Exception):
-    """Nodes make each other work for ever."""
+    """Nodes cause work for each other without end."""
 
 
 class NodeNetwork(Nodes):
-    """So many nodes, numbered from 1, and the `BrokersClock` of all."""
+    """This many nodes, numbered from 1, with the `BrokersClock` of all."""
 
     def __init__(self, config: dict[str, Any], count: int) -> None:
         super().__init__(config, count, time.time_ns() // 1_000_000)
@@ -63,14 +63,14 @@ class NodeNetwork(Nodes):
             left_ms -= TICK_MS
 
     def pass_time(self, ms: int) -> None:
-        """So much, and what is due then."""
+        """Let this much time pass, and do what is due then."""
         self._passed_ms += ms
         for node_id in self.clocks_ms:
             self.clocks_ms[node_id] += ms
         self.settle()
 
     def settle(self) -> None:
-        """All nodes do what is due, until nothing is left. Raises NodesUnsettled."""
+        """Let all nodes do what is due, until nothing is left. Raises NodesUnsettled."""
         for _ in range(MOST_ROUNDS):
             for node_id in self.by_id:
                 if node_id != self._frozen:
@@ -86,7 +86,7 @@ class NodeNetwork(Nodes):
     # ---- clients
 
     def deliver(self, node_id: int, payload: bytes, question: Question) -> None:
-        """A client's request arrives, and what follows from it is done."""
+        """Deliver a client's request, and do everything that follows."""
         if node_id == self._frozen:
             self._waiting.append((node_id, payload, question))
             return
@@ -96,25 +96,26 @@ class NodeNetwork(Nodes):
     # ---- faults
 
     def waits(self, request: NodeRequest) -> bool:
-        """What is for a node that is frozen. Raises VersionMismatch."""
+        """Whether a request waits because its node is frozen. Raises VersionMismatch."""
         version = request.header["api_version"]
         if request.is_marker and version != MARKER_VERSION:
             raise VersionMismatch(f"a marker between nodes has version {version}")
         return request.request.node_id == self._frozen
 
     def freeze(self, node_id: int) -> None:
-        """It does nothing until `thaw`."""
+        """Let the node do nothing until `thaw`."""
         self._frozen = node_id
 
     def kill(self, node_id: int) -> None:
-        """As `freeze`, and its partitions have no leader."""
+        """As `freeze`, and the partitions of the node lose their leader."""
         self.freeze(node_id)
         self._killed = self.cluster.brokers[node_id]
         self.cluster.remove(node_id)
         self._lose_requests()
 
     def thaw(self) -> None:
-        """The node that is frozen goes on, or is back: then it leads its partitions anew."""
+        """Resume the node that is frozen, or restart the killed one, which leads its partitions
+        anew."""
         node_id, self._frozen = self._frozen, None
         assert node_id is not None, "a node is frozen"
         if self._killed is not None:
@@ -149,10 +150,10 @@ class NodeConnection(BrokerConnection):
         super().__init__("node", node_id, timeout_ms=timeout_ms)
 
     def _connect(self) -> None:
-        """Nodes are there."""
+        """Nothing: nodes are always reachable."""
 
     def close(self) -> None:
-        """What was not served is lost."""
+        """Close the connection; requests that were not served are lost."""
         self._requests.clear()
 
     abort = close
@@ -162,7 +163,7 @@ class NodeConnection(BrokerConnection):
         self._serve()
 
     def _read(self, timeout_s: float) -> bytes:
-        """Answers that have arrived. Raises AnswerTimeout, ConnectionLost."""
+        """The answers that have arrived. Raises AnswerTimeout, ConnectionLost."""
         self._nodes.pass_time(ANSWER_MS)
         deadline_s = self._nodes.now_s() + timeout_s
         self._serve()
@@ -175,7 +176,7 @@ class NodeConnection(BrokerConnection):
         return answers
 
     def _serve(self) -> None:
-        """Take the answer that there is, and deliver the next request."""
+        """Take the answer if there is one, and deliver the next request."""
         while True:
             if self._served is not None:
                 if not self._served.is_over:

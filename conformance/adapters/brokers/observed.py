@@ -1,4 +1,4 @@
-"""What a server shows of a partition, and of the logs of its coordinators."""
+"""The observable state of a partition, and of the logs of coordinators."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from conformance.adapters.brokers.wire import CoordinatorConnection
 
 @dataclass(frozen=True, slots=True)
 class ObservedPartition:
-    """A log and its leader's memory.
+    """A log, and the producer states of its leader.
 
-    `batches` is the log as read_uncommitted; `committed` what a read_committed consumer hands on;
-    `aborted` the (producer id, first offset) that the leader tells such a consumer.
+    `batches` is the log as read_uncommitted; `committed` has the records that a read_committed
+    consumer returns; `aborted` has the (producer id, first offset) pairs that the leader gives to
+    such a consumer.
     """
 
     high_watermark: int
@@ -42,7 +43,7 @@ class ObservedPartition:
 
 
 def see_partition(testbed: KafkaTestbed, partition: TopicPartition) -> ObservedPartition:
-    """A partition at its leader."""
+    """The state of a partition at its leader."""
     wire = testbed.leader(partition)
     all_of_it = wire.ask(fetch(partition, 0, ReadIsolation.READ_UNCOMMITTED))
     decided = wire.ask(fetch(partition, 0, ReadIsolation.READ_COMMITTED))
@@ -60,7 +61,7 @@ def see_partition(testbed: KafkaTestbed, partition: TopicPartition) -> ObservedP
 def see_log(
     testbed: KafkaTestbed, ids: Iterable[str], starts: Mapping[TopicPartition, int] | None = None
 ) -> tuple[TransactionRecord, ...]:
-    """The records of `__transaction_state` about some ids, in order, each partition from an offset
+    """The records of `__transaction_state` for some ids, in order, each partition from an offset
     on."""
     wanted = set(ids)
     return tuple(
@@ -75,7 +76,7 @@ def see_log(
 def see_offset_log(
     testbed: KafkaTestbed, groups: Iterable[str]
 ) -> tuple[OffsetRecord | ObservedBatch, ...]:
-    """The records of `__consumer_offsets` about some groups, with their producers' markers."""
+    """The records of `__consumer_offsets` for some groups, with the markers of their producers."""
     wanted = set(groups)
     rows = [
         row
@@ -90,7 +91,7 @@ def see_offset_log(
 def _pieces(
     wire: CoordinatorConnection, partition: TopicPartition, offset: int
 ) -> Iterator[Fetched]:
-    """A log from `offset` to its end."""
+    """The pieces of a log from `offset` to its end."""
     while (got := wire.ask(fetch(partition, offset, ReadIsolation.READ_UNCOMMITTED))).batches:
         yield got
         offset = got.batches[-1].last_offset + 1

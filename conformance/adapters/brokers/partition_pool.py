@@ -1,13 +1,13 @@
-"""Partitions that one trace after the other has for itself.
+"""A pool of partitions; each serves one trace after the other.
 
-1. A partition is one trace's alone until that ends, and then the next one's. A leader keeps its
-   state by producer id, so all that one trace leaves to the next is where the log starts and ends,
-   and that is known. So offsets are compared exactly, and a hundred partitions serve a thousand
-   traces. (Traces that share a partition at a time could compare offsets only with those that they
-   have seen before; a fresh partition for each trace costs 2 ms.)
-2. A trace that ended in a difference leaves nobody knows what: its partitions are not given back.
-   Nor is a partition used again that has served its number of traces: leaders list all of their
-   producers.
+1. A partition belongs to one trace until that ends, and then to the next. A leader keeps its state
+   by producer id, so one trace leaves to the next only the start and end of the log, which are
+   known. So offsets are compared exactly, and a hundred partitions serve a thousand traces. (If
+   traces shared a partition at the same time, offsets could be compared only with those seen
+   before; a fresh partition for each trace costs 2 ms.)
+2. If a trace ended in a difference, the state of its partitions is unknown: they are not reused. A
+   partition that has served its number of traces is not reused either, since leaders list all of
+   their producers.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from conformance.adapters.brokers.kafka.admin import TopicPartition
 
 
 class PartitionOffsets(NamedTuple):
-    """A partition, and where its log starts and ends when a trace gets it."""
+    """A partition, and the start and end of its log when a trace gets it."""
 
     partition: TopicPartition
     start: int = 0
     end: int = 0
 
     def relative_start(self, offset: int) -> int:
-        """The log's start in the numbers of a trace: 0 if it is where it was."""
+        """The log start offset in the numbers of a trace: 0 if it has not changed."""
         return 0 if offset == self.start else offset - self.end
 
 
 class PartitionPool:
-    """`create` makes a topic, whose partitions serve `most_traces` each. `created` are all."""
+    """`create` makes a topic, whose partitions serve `most_traces` traces each. `created` has all
+    partitions."""
 
     def __init__(self, create: Callable[[], Sequence[TopicPartition]], most_traces: int) -> None:
         self.created: list[TopicPartition] = []
@@ -42,11 +43,11 @@ class PartitionPool:
         self._used: Counter[TopicPartition] = Counter()
 
     def has(self, count: int) -> bool:
-        """Whether so many are there without another topic."""
+        """Whether this many partitions are free without another topic."""
         return len(self._free) >= count
 
     def take(self, count: int) -> list[PartitionOffsets]:
-        """So many of them. Raises what `create` raises."""
+        """Takes this many partitions. Raises what `create` raises."""
         while not self.has(count):
             created = self._create()
             self.created += created
@@ -54,18 +55,18 @@ class PartitionPool:
         return [self._free.popleft() for _ in range(count)]
 
     def give_back(self, log: PartitionOffsets) -> None:
-        """A trace has ended as it should, and left this."""
+        """A trace has ended as it should, and left the partition in this state."""
         self._used[log.partition] += 1
         if self._used[log.partition] < self._most_traces:
             self._free.append(log)
 
     def restart(self, starts: Mapping[TopicPartition, int]) -> None:
-        """The broker was away, and the logs start here now."""
+        """The broker was restarted, and the logs have these start offsets now."""
         self._free = deque(restarted(log, starts) for log in self._free)
 
 
 def restarted(log: PartitionOffsets, starts: Mapping[TopicPartition, int]) -> PartitionOffsets:
-    """With the log's start after a restart: what was deleted is there again after a crash. Where it
-    is the trace itself that deleted more, the start stays."""
+    """The partition with its log start offset after a restart. After a crash, deleted
+    records are present again. If the trace itself has deleted more, the start stays as it is."""
     start = starts[log.partition]
     return log._replace(start=start) if start <= log.end else log

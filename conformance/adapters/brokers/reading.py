@@ -1,4 +1,5 @@
-"""What a server shows of itself, call by call: transactions, logs, producers, group offsets.
+"""Reads the observable state of a server, call by call: transactions, logs, producers, group
+offsets.
 
 Versions are the oldest that every release in the table serves, as in
 `conformance.adapters.brokers.kafka.admin`.
@@ -42,7 +43,7 @@ _OFFSET_KEYS: Final = (0, 1)
 
 
 class ReadIsolation(IntEnum):
-    """What a reader sees. Source: `IsolationLevel`."""
+    """The isolation level of a reader. Source: `IsolationLevel`."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -88,7 +89,8 @@ class ObservedBatch:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The answer of one Fetch of one partition: (producer id, first offset) of what was aborted."""
+    """The answer of one Fetch of one partition; aborted transactions are (producer id, first
+    offset)."""
 
     error: ErrorCode
     high_watermark: int
@@ -100,7 +102,8 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class ObservedOffset:
-    """A group's offset of a partition; UNSTABLE_OFFSET_COMMIT while a transaction is open."""
+    """A group's offset of a partition; the error is UNSTABLE_OFFSET_COMMIT while a transaction is
+    open."""
 
     error: ErrorCode
     committed_offset: int
@@ -123,7 +126,8 @@ class TransactionRecord:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRecord:
-    """One record of `__consumer_offsets`: what a group committed, in which transaction if in one.
+    """One record of `__consumer_offsets`: the offset that a group committed, and its transaction if
+    any.
 
     An offset of None is a tombstone; the producer id is -1 outside of transactions.
     """
@@ -137,15 +141,15 @@ class OffsetRecord:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """How often a partition's leadership began (of TRANSACTION_STATE: the coordinator epoch), and
-    who is in sync."""
+    """The leader epoch of a partition (for TRANSACTION_STATE, the coordinator epoch), and its
+    in-sync replicas."""
 
     leader_epoch: int
     in_sync: frozenset[int]
 
 
 def leadership(partition: TopicPartition) -> WireCall[Leadership]:
-    """What a broker knows of a partition's leadership."""
+    """A broker's knowledge of a partition's leadership."""
     body = {"topics": [{"name": partition[0]}], "allow_auto_topic_creation": False}
 
     def read(body: Value) -> Leadership:
@@ -157,20 +161,20 @@ def leadership(partition: TopicPartition) -> WireCall[Leadership]:
 
 
 def describe_transactions(ids: Sequence[str]) -> WireCall[dict[str, ObservedTransaction]]:
-    """The states of transactional ids, at their coordinator (KIP-664)."""
+    """The states of transactional ids, from their coordinator (KIP-664)."""
     body = {"transactional_ids": list(ids)}
     request = WireRequest(ApiKey.DESCRIBE_TRANSACTIONS, _DESCRIBE_TRANSACTIONS_VERSION, body)
     return WireCall(request, _transactions)
 
 
 def describe_producers(partition: TopicPartition) -> WireCall[Mapping[int, ActiveProducer]]:
-    """What a leader remembers, by producer id (KIP-664)."""
+    """The producer states of a leader, by producer id (KIP-664)."""
     request = producers_request(by_topic([partition]))
     return WireCall(request, lambda body: producers_in(body)[partition].producers)
 
 
 def list_latest(partition: TopicPartition, isolation: ReadIsolation) -> WireCall[int]:
-    """The end of a log: the high watermark, or the last stable offset if read_committed."""
+    """The end of a log: the high watermark, or the last stable offset for read_committed."""
     name, index = partition
     rows = [{"partition_index": index, "timestamp": _LATEST}]
     body = {
@@ -182,7 +186,8 @@ def list_latest(partition: TopicPartition, isolation: ReadIsolation) -> WireCall
 
 
 def fetch(partition: TopicPartition, offset: int, isolation: ReadIsolation) -> WireCall[Fetched]:
-    """What is in a log from `offset` on, up to FETCH_BYTES; the answer does not wait for more."""
+    """The content of a log from `offset` on, up to FETCH_BYTES; the answer does not wait for
+    more."""
     name, index = partition
     row = {"partition": index, "fetch_offset": offset, "partition_max_bytes": FETCH_BYTES}
     body = {
@@ -198,14 +203,14 @@ def fetch(partition: TopicPartition, offset: int, isolation: ReadIsolation) -> W
 def fetch_offsets(
     group_id: str, partitions: Iterable[TopicPartition], *, require_stable: bool
 ) -> WireCall[dict[TopicPartition, ObservedOffset]]:
-    """A group's offsets, at its coordinator (KIP-447)."""
+    """A group's offsets, from its coordinator (KIP-447)."""
     topics = [{"name": n, "partition_indexes": i} for n, i in by_topic(partitions).items()]
     body = {"group_id": group_id, "topics": topics, "require_stable": require_stable}
     return WireCall(WireRequest(ApiKey.OFFSET_FETCH, _OFFSET_FETCH_VERSION, body), _offsets)
 
 
 def see(batch: RecordBatch) -> ObservedBatch:
-    """A batch as evidence."""
+    """The observable content of a batch."""
     marker = read_marker(batch.records[0]) if batch.is_control and batch.records else None
     return ObservedBatch(
         batch.base_offset,
@@ -221,7 +226,8 @@ def see(batch: RecordBatch) -> ObservedBatch:
 
 
 def committed_values(fetched: Fetched) -> tuple[str, ...]:
-    """What a read_committed consumer hands on. `CompletedFetch.nextFetchedRecord`, KIP-98."""
+    """The values that a read_committed consumer returns. `CompletedFetch.nextFetchedRecord`,
+    KIP-98."""
     waiting = sorted(fetched.aborted, key=lambda row: row[1])
     aborting: set[int] = set()
     values: list[str] = []
@@ -276,7 +282,7 @@ def offset_records(fetched: Fetched) -> tuple[OffsetRecord | ObservedBatch, ...]
 
 
 def _offset_records(batch: RecordBatch) -> list[OffsetRecord]:
-    """Those of its records that are offsets: a group's metadata has a key of its own."""
+    """The offsets among a batch's records: a group's metadata has another kind of key."""
     found = []
     for record in batch.records:
         if int.from_bytes((record.key or b"")[:2], "big") not in _OFFSET_KEYS:

@@ -1,10 +1,10 @@
-"""The model's own events, run for what they make actors do: requests, answers, faults.
+"""Runs the model's own events, and records the requests, answers and faults of actors.
 
-A script for brokers is what the model's actors take and send in a trace. So each event of the
-world runs as it stands, in a copy of its module's namespace that records the calls that matter: an
-actor's rule is a row of the tables, and a function of the world that answers a request is noted.
-Guards of the scope and fault counters do nothing here, unless asked for: a trace is the model's
-already, and what is asked behind it may leave the scope.
+A script for brokers consists of the messages that the model's actors take and send in a trace. So
+each event of the world runs unchanged, in a copy of its module's namespace that records the
+relevant calls: a call of an actor's rule becomes a row of the tables, and a function of the world
+that answers a request is noted. Guards of the scope and fault counters do nothing here, unless
+asked for: a trace comes from the model already, and requests after the trace may leave the scope.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from proofs.trace.format import Instance
 
 ACTOR_AND_CONFIGURATION: Final = 2
 MOST_KNOWN: Final = 100_000
-"""Events that are remembered; then it begins anew."""
+"""The most events that are remembered; then it begins anew."""
 
 
 class ActorCall(NamedTuple):
-    """What an actor was before a rule, and what it is and sends then. `seen` has a bit for each
-    point of the model's text that the rule covered."""
+    """An actor before a rule, and its state and messages after it. `seen` has a bit for each point
+    of the model's text that the rule covered."""
 
     rule: Callable[..., Any]
     actor: Any
@@ -39,8 +39,8 @@ class ActorCall(NamedTuple):
 
 
 class RecordedEvent(NamedTuple):
-    """The worlds before and after an event, and the actors' calls in their order. `answer` is the
-    last message to a client that a rule, or a function of the world, gave."""
+    """The worlds before and after an event, and the actors' calls in order. `answer` is the last
+    message to a client that a rule, or a function of the world, returned."""
 
     before: Any
     world: Any
@@ -48,8 +48,8 @@ class RecordedEvent(NamedTuple):
     answer: Any
 
     def seen(self, *, is_heard: bool = True) -> int:
-        """What it covered. An answer that nobody hears moves nobody, though the text says what its
-        receiver would make of it."""
+        """The points that the event covered. If no client receives the answer, the receiver's rule
+        does not count, though the event's text computes it."""
         seen = 0
         for call in self.calls:
             if is_heard or not any(given is self.answer for given in call.inputs):
@@ -58,8 +58,8 @@ class RecordedEvent(NamedTuple):
 
 
 class RecordedEvents:
-    """The events of one model, from its `initial` world on. `answers` are the types of the
-    messages that answer clients. With a configuration as `scope`, its guards and faults count."""
+    """The events of one model, from its `initial` world on. `answers` are the types of messages
+    that answer clients. If `scope` is given, the guards and faults of that configuration count."""
 
     def __init__(
         self,
@@ -99,7 +99,8 @@ class RecordedEvents:
         self._events = {name: self._copies[rule] for name, rule in model.rules.items()}
 
     def run(self, world: Any, instance: Instance) -> RecordedEvent:
-        """An event in a world, remembered: traces begin alike. Raises Disabled."""
+        """Applies an event in a world. Results are remembered, because many traces begin alike.
+        Raises Disabled."""
         event = self._known.get((id(world), instance))
         if event is None or event.before is not world:
             self._calls, self._answer = [], None
@@ -114,7 +115,8 @@ class RecordedEvents:
     # ---- copies of functions
 
     def _namespace(self, module: ModuleType) -> dict[str, Any]:
-        """A module's names, with copies of functions, also in the modules that it names."""
+        """A module's names, with copies of its functions and of the functions in modules that it
+        names."""
         return {name: self._copy_of(value) for name, value in vars(module).items()}
 
     def _copy_of(self, value: Any) -> Any:
@@ -139,13 +141,13 @@ class RecordedEvents:
         return answering
 
     def _moves_actor(self, function: FunctionType) -> bool:
-        """A rule of an actor, or what is asked about one and something that it takes."""
+        """Whether a function is a rule of an actor, or asks an actor about a message."""
         given = [hint for name, hint in hints_of(function).items() if name != "return"]
         takes = is_actor_rule(function) or len(given) > ACTOR_AND_CONFIGURATION
         return takes and given[1] in self._actors
 
     def _recorded(self, rule: FunctionType) -> Callable[..., Any]:
-        """A rule of an actor, as rows of the tables."""
+        """A rule of an actor, replaced by rows of the tables."""
         result = hints_of(rule)["return"]
         is_step, is_actor = get_origin(result) is Step, result in self._actors
         name, answers = rule.__name__, self._answers
@@ -163,7 +165,8 @@ class RecordedEvents:
         return recorded
 
     def _node(self, actor: Any) -> InternedState:
-        """By identity first: actors come from the tables, and hashing one takes long."""
+        """The node of an actor. It is looked up by identity first: actors come from the tables, and
+        hashing one takes long."""
         node = self._nodes.get(id(actor))
         if node is None or node.state is not actor:
             if len(self._nodes) > MAX_ROWS:
@@ -174,14 +177,14 @@ class RecordedEvents:
 
 
 def functions_by_name(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
-    """The functions that a module names, its own and others'."""
+    """The functions that a module names, including imported ones."""
     for name, value in vars(module).items():
         if isinstance(value, FunctionType):
             yield name, value
 
 
 def functions_in(module: ModuleType) -> Iterator[FunctionType]:
-    """The functions that stand in a module."""
+    """The functions defined in a module."""
     for _, function in functions_by_name(module):
         if function.__module__ == module.__name__ and not function.__name__.startswith("_"):
             yield function

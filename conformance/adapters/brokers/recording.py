@@ -1,9 +1,11 @@
-"""A trace played once more, alone, at fresh partitions: what was sent, answered, and expected.
+"""Plays a trace once more, alone, at fresh partitions, and records each request, answer and
+difference.
 
-Theory of operation. A session asks and compares; here it is driven without the scheduler, one
-request after the other, so that each is seen with its answer. What the session finds different,
-also behind masks, goes to the answer that told it. So the expected side of an exchange is what the
-broker answered, but for these places, where it is what the model says.
+Theory of operation. A session sends requests and compares answers; here it is driven without the
+scheduler, one request after the other, so that each answer is seen with its request. Each
+difference that the session finds, masked or not, is attached to the answer that showed it. So the
+expected side of an exchange is the broker's answer, except at these places, where it is the model's
+value.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ READS: Final = frozenset(
         ApiKey.LIST_OFFSETS,
     }
 )
-"""What changes nothing: asked again, it is one exchange."""
+"""Requests that change nothing: if repeated, they count as one exchange."""
 
 TELLS: Final = (
     ("producers", ApiKey.DESCRIBE_PRODUCERS),
@@ -46,12 +48,13 @@ TELLS: Final = (
     ("committed", ApiKey.OFFSET_FETCH),
     ("stable", ApiKey.OFFSET_FETCH),
 )
-"""By a name in the path of a difference: the API whose answer told it; else it is the request's."""
+"""The API whose answer showed a difference, by a name in its path; for other names, the request's
+own."""
 
 
 @dataclass(slots=True)
 class RecordedExchange:
-    """A request and its answer, None where there was none; `differing` are rows of the judge."""
+    """A request and its answer, or None; `differing` are rows of the judge."""
 
     connection: Hashable
     request: WireRequest
@@ -61,8 +64,8 @@ class RecordedExchange:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """All exchanges of a trace. `producers` are ids that it was given before, `topic_configs` those
-    of its topics."""
+    """All exchanges of a trace. `producers` are ids that it was given before; `topic_configs` are
+    those of its topics."""
 
     exchanges: Sequence[RecordedExchange]
     producers: Sequence[int] = ()
@@ -70,7 +73,7 @@ class Recording:
 
 
 def record(testbed: BrokerTestbed, script: Any, ignored: Iterable[str]) -> Recording:
-    """Play a script at a testbed at which nothing was played. Raises NotReproducible, KafkaError,
+    """Play a script at a testbed that has played nothing. Raises NotReproducible, KafkaError,
     DecodeError."""
     if getattr(script, "faults", ()):
         raise NotReproducible("brokers are stopped, or held, in this trace")
@@ -88,7 +91,7 @@ def record(testbed: BrokerTestbed, script: Any, ignored: Iterable[str]) -> Recor
 
 
 class _Recorder:
-    """Drives one session."""
+    """Drives one session without the scheduler."""
 
     def __init__(self, testbed: BrokerTestbed) -> None:
         self.exchanges: list[RecordedExchange] = []
@@ -97,7 +100,7 @@ class _Recorder:
         self._wires: dict[Hashable, CoordinatorConnection] = {}
 
     def play(self, script: Any) -> TraceEnd:
-        """To its end. Nothing is done to brokers."""
+        """Play the script to its end. No faults are injected."""
         self._testbed.begin([(0, script)], FaultSchedule.around([()]))
         resources, session = self._testbed.session(0, script, 1)
         self.producers = self._testbed.producers_of(resources)
@@ -140,7 +143,7 @@ class _Recorder:
         return ask.call.read(last.answer)
 
     def tell(self, rows: Sequence[Row]) -> None:
-        """Differences that what was answered last has shown."""
+        """Attach differences to the last answer."""
         for row in rows:
             exchange = self._telling(row[0])
             if exchange is not None and row not in exchange.differing:

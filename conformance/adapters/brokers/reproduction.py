@@ -1,10 +1,10 @@
-"""A recording as plain data: what trace files, pages and scripts have of the bytes.
+"""A recording as plain data, from which trace files, pages and scripts take the bytes.
 
-Each exchange has `says` (what is sent), `connection`, `api`, `bytes` (a template), `expect` (fields
-of the answer by their place in it) and `observed` (those of them that differ, None where nothing
-is). Producer ids are P0, P1, ... and epochs of coordinators E0, ...: as answers give them. `to` is
-the Metadata or FindCoordinator that names who is asked, with the `partition` that it leads; a row
-without it may go to any broker.
+Each exchange has `says` (the request in words), `connection`, `api`, `bytes` (a template), `expect`
+(fields of the answer by their place in it) and `observed` (those that differ, None if missing).
+Producer ids are named P0, P1, ... and epochs of coordinators E0, ..., in the order in which answers
+give them. `to` is the Metadata or FindCoordinator request that names the receiver, with the
+`partition` that the receiver leads; an exchange without it may go to any broker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from impl.protocol.schemas import ApiKey
 
 Fields = dict[str, Any]
 Seen = dict[str, list[int]]
-"""The numbers that answers gave of what is NAMED."""
+"""The numbers in answers of the fields in NAMED."""
 
 JUDGED: Final = frozenset(
     {
@@ -49,7 +49,7 @@ JUDGED: Final = frozenset(
         "committed_offset",
     }
 )
-"""Fields of answers that do not differ from run to run."""
+"""Fields of answers that do not vary from run to run."""
 
 ON_THE_WIRE: Final = {
     "error": "error_code",
@@ -59,14 +59,14 @@ ON_THE_WIRE: Final = {
     "committed": "committed_offset",
     "stable": "committed_offset",
 }
-"""What the judge calls otherwise than Kafka's messages do."""
+"""The judge's names of fields that Kafka's messages name otherwise."""
 
 LISTS: Final = {"log": "records", "producers": "active_producers"}
 INDEXES: Final = ("index", "partition_index", "partition")
 NOBODY: Final = -1
 PRODUCER_ID: Final = "producer_id"
 NAMED: Final = {PRODUCER_ID: "P", "coordinator_epoch": "E"}
-"""What differs from cluster to cluster, and the letter of its names."""
+"""Fields that vary from cluster to cluster, and the letter that their names begin with."""
 
 LED: Final = frozenset(
     {
@@ -78,17 +78,18 @@ LED: Final = frozenset(
         ApiKey.WRITE_TXN_MARKERS,
     }
 )
-"""What the leader of a partition serves."""
+"""The APIs that the leader of a partition serves."""
 OF_GROUP: Final = frozenset({ApiKey.TXN_OFFSET_COMMIT, ApiKey.OFFSET_FETCH})
-"""What the coordinator of a group serves; requests with a transactional id go to that one's."""
+"""The APIs that the coordinator of a group serves. The coordinator of a transactional id serves
+other requests that have one."""
 TOPICS: Final = frozenset({"name", "topic"})
 PARTITIONS: Final = frozenset({*INDEXES, "partition_indexes"})
 IDS: Final = frozenset({"transactional_id", "transactional_ids", "v3_and_below_transactional_id"})
 
 
 def reproduction_of(recording: Recording) -> list[dict[str, Any]]:
-    """All exchanges, those before the trace first: topics are made, and producer ids asked for that
-    the trace is given. Raises NotReproducible if no place of an answer shows the difference."""
+    """All exchanges, with those before the trace first: topics are created, and producer ids
+    requested. Raises NotReproducible if no place of an answer shows the difference."""
     seen: Seen = {**{field: [] for field in NAMED}, PRODUCER_ID: [*recording.producers]}
     names: list[str] = []
     rows = [exchange_json(one, "a", seen, names) for one in before(recording)]
@@ -102,7 +103,7 @@ def reproduction_of(recording: Recording) -> list[dict[str, Any]]:
 
 
 def before(recording: Recording) -> Iterator[RecordedExchange]:
-    """What a trace finds: its topics, and producer ids."""
+    """The exchanges that set up a trace: its topics, and producer ids."""
     configs = recording.topic_configs
     for name, partitions in sorted(topics_in(recording.exchanges).items()):
         made = {"topics": [{"name": name, "error_code": 0}]}
@@ -113,7 +114,7 @@ def before(recording: Recording) -> Iterator[RecordedExchange]:
 
 
 def topics_in(exchanges: Sequence[RecordedExchange]) -> dict[str, int]:
-    """The topics that requests name, and how many partitions they ask of each."""
+    """The topics that requests name, and the number of partitions used of each."""
     asked: dict[str, int] = {}
     for exchange in exchanges:
         for row in exchange.request.body.get("topics", ()):
@@ -141,7 +142,7 @@ def add_partitions(row: Mapping[str, Any], asked: dict[str, int]) -> None:
 def exchange_json(
     exchange: RecordedExchange, route: str, seen: Seen, names: list[str]
 ) -> dict[str, Any]:
-    """One exchange; `seen` was given so far, `names` are those in use."""
+    """One exchange; `seen` are the numbers given so far, `names` those in use."""
     request = exchange.request
     api = api_of(request)
     template = template_of(request, seen[PRODUCER_ID], names)
@@ -172,7 +173,7 @@ def api_of(request: WireRequest) -> str:
 
 
 def asked_of(request: WireRequest, names: list[str]) -> Fields:
-    """Who serves a request: `to`, or nothing where any broker does."""
+    """The receiver of a request: `to`, or nothing if any broker serves it."""
     fields = [*leaves("", request.body)]
 
     def first(kind: frozenset[str]) -> Any:
@@ -188,12 +189,12 @@ def asked_of(request: WireRequest, names: list[str]) -> Fields:
 
 
 def lookup_json(request: WireRequest, names: list[str]) -> Fields:
-    """A request whose answer names a broker."""
+    """The request whose answer names the receiver."""
     return {"api": api_of(request), "bytes": template_of(request, (), names)}
 
 
 def on_the_wire(answer: Fields, layout: Mapping[str, Any]) -> Fields:
-    """The fields of an answer that its version has: others were filled in when it was read."""
+    """The fields of an answer that its version has; reading filled in the others."""
     return of_layout(answer, layout["fields"])
 
 
@@ -238,7 +239,7 @@ def flat(value: Any, path: str, seen: Seen) -> Fields:
 
 
 def named(field: str, row: Mapping[str, Any], seen: Seen) -> str:
-    """P0 for the first producer id that an answer gave."""
+    """P0 for the first producer id that an answer gave, and so on."""
     known = seen[field]
     if row[field] not in known:
         known.append(row[field])
@@ -246,7 +247,7 @@ def named(field: str, row: Mapping[str, Any], seen: Seen) -> str:
 
 
 def batch_fields(batch: Any) -> Fields:
-    """A batch of a log, as the script sees it."""
+    """A batch of a log, in the form that the script reads."""
     who = {"base_offset": batch.base_offset, "producer_id": batch.producer_id}
     who |= {"producer_epoch": batch.producer_epoch}
     marker = read_marker(batch.records[0]) if batch.is_control and batch.records else None
@@ -256,7 +257,7 @@ def batch_fields(batch: Any) -> Fields:
 
 
 def expected_places(row: Row, observed: Mapping[str, Any]) -> Fields:
-    """What the model says, at the places of an answer that a row of the judge is about."""
+    """The model's values, at the places of an answer that a row of the judge is about."""
     path, expected, _ = row
     names = [name for name in path.split(".") if name]
     inside = next((name for name in names if INDEX.sub("", name) in LISTS), "")
@@ -273,7 +274,8 @@ def expected_places(row: Row, observed: Mapping[str, Any]) -> Fields:
 
 
 def plain_places(name: str, expected: Any, observed: Mapping[str, Any]) -> Fields:
-    """A field that an answer has once, or an error that it may have in several places."""
+    """The place of a field that an answer has once, or the places of an error that it has several
+    times."""
     if isinstance(expected, Mapping):
         return {
             place: value
@@ -298,7 +300,7 @@ def parts(names: Sequence[str], expected: Any, prefix: str) -> Iterator[tuple[st
 
 
 def wire_value(name: str, value: Any) -> Any:
-    """A value of the model, which counts what is NAMED from 0."""
+    """The wire's value of a model's value: the model counts the fields in NAMED from 0."""
     if name in NAMED and isinstance(value, int) and value != NOBODY:
         return f"{NAMED[name]}{value}"
     return list(value) if isinstance(value, tuple) else value
@@ -319,7 +321,7 @@ def list_prefix(element: str, observed: Mapping[str, Any]) -> str:
 
 
 def says(request: WireRequest, seen: Seen) -> str:
-    """A request for people: its API, who asks, and about what."""
+    """A request in words: its API, its sender, and its subject."""
     api = ApiKey(request.api_key)
     title = "".join(part.capitalize() for part in api.name.split("_"))
     told = [f"{title} v{request.api_version}"]

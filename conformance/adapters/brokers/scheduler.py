@@ -1,11 +1,12 @@
-"""Many sessions at a time, over connections that they share or have for themselves.
+"""Plays many sessions at a time, over shared or separate connections.
 
-1. A round of a connection reads all that was asked over it, and asks what follows: so the brokers
-   have something to do while answers are read. Who rests leaves its place to another.
-2. A fault happens to all sessions that are on their way. So those that want alike faults are played
-   together (`fault_schedule`), and a fault waits until each of them wants it, or a later one.
+1. In each round of a connection, the scheduler reads the answers to its requests, and sends the
+   next ones, so that brokers work while answers are read. A resting session leaves its place to
+   another.
+2. A fault affects all sessions under way. So sessions that want similar faults are played together
+   (`fault_schedule`), and a fault waits until each of them wants it, or a later one.
 3. A trace that stays undecided, or whose connection breaks, is played a second time, alone on its
-   connections and with longer timeouts. Only then a request without an answer is a finding.
+   connections and with longer time-outs. Only then does a missing answer count as a finding.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from impl import DecodeError
 from proofs.java import JavaError
 
 LONGER: Final = 4
-"""How much longer a trace may take that is played a second time."""
+"""The factor by which time-outs grow when a trace is played a second time."""
 
 NO_ANSWER: Final[Mapping[type[Exception], str]] = {
     AnswerTimeout: "no answer in time",
@@ -41,7 +42,7 @@ NO_ANSWER: Final[Mapping[type[Exception], str]] = {
 
 
 class Lane:
-    """A session on its way: what it asks, or waits for."""
+    """A session under way, with its present request or wait."""
 
     def __init__(
         self, numbered: Numbered, resources: Any, session: Session, turns: Sequence[FaultPlace]
@@ -61,11 +62,11 @@ class Lane:
 
     @property
     def is_on_its_way(self) -> bool:
-        """It asks, or rests."""
+        """Whether it has a request under way, or rests."""
         return self.end is None and self.fault is None
 
     def advance(self, answers: list[Any] | None) -> None:
-        """Go on with answers."""
+        """Continue the session with answers."""
         self.sent = None
         try:
             self._take(self._session.send(answers))  # type: ignore[arg-type]
@@ -73,7 +74,7 @@ class Lane:
             self.asks, self.end = [], ended.value
 
     def fail(self, reason: str) -> None:
-        """There is no answer."""
+        """Tell the session that no answer comes."""
         try:
             self._session.throw(NoAnswer(reason))
         except StopIteration as ended:
@@ -84,7 +85,7 @@ class Lane:
             raise AssertionError("a session ends where it has no answer")
 
     def resume(self) -> None:
-        """The fault that it waited for has happened."""
+        """The fault for which the session waited has happened."""
         self.fault, self.turn = None, None
         self.advance([self.answer_to_fault])
 
@@ -106,24 +107,24 @@ class Line:
 
     @property
     def rests_until(self) -> float:
-        """When the first of them asks, or waits for an answer; 0.0: now."""
+        """The time at which its first session sends or expects an answer; 0.0 for now."""
         return min(lane.rests_until for lane in self.lanes)
 
     def receive(self) -> None:
-        """Read what was asked, each answer for its session."""
+        """Read the answers, each for its session."""
         now = self._testbed.clock.now_s()
         for lane in self.lanes:
             if lane.sent is not None and lane.rests_until <= now:
                 lane.advance([wire.receive() for wire in lane.sent])
 
     def leave(self) -> list[Lane]:
-        """The sessions that have ended or wait for a fault: they are on the line no more."""
+        """Remove and return the sessions that have ended or wait for a fault."""
         gone = [lane for lane in self.lanes if not lane.is_on_its_way]
         self.lanes = [lane for lane in self.lanes if lane.is_on_its_way]
         return gone
 
     def send(self) -> None:
-        """Ask what sessions want to know."""
+        """Send the requests of the sessions."""
         for lane in self.lanes:
             if lane.sent is None:
                 lane.sent = [self._wire(ask, lane) for ask in lane.asks]
@@ -143,7 +144,7 @@ class Line:
 
 
 class Scheduler:
-    """Plays scripts at the brokers of a testbed. `undecided` counts the tries that told nothing."""
+    """Plays scripts at the brokers of a testbed. `undecided` counts the tries without a result."""
 
     def __init__(self, testbed: BrokerTestbed) -> None:
         self.undecided = 0
@@ -153,7 +154,7 @@ class Scheduler:
         self._timeout_factor = 1
 
     def run(self, scripts: Iterable[Numbered]) -> Iterator[tuple[int, TraceEnd] | None]:
-        """Each trace's end by its number, and None now and then. Raises BackendFailed."""
+        """The end of each trace by its number, and None now and then. Raises BackendFailed."""
         again: list[Numbered] = []
         try:
             for self._timeout_factor, some in ((1, scripts), (LONGER, again)):
@@ -178,7 +179,7 @@ class Scheduler:
     # ---- batches
 
     def _play_all(self, scripts: Iterable[Numbered]) -> Iterator[Lane | None]:
-        """First the traces that no fault concerns; then those of each schedule."""
+        """Play the traces without faults first; then those of each schedule."""
         groups: dict[Any, list[Numbered]] = {}
         waiting: list[Lane] = []
         lanes = (self._begin(one, ()) for one in self._ungrouped(scripts, groups))
@@ -200,7 +201,7 @@ class Scheduler:
                 groups.setdefault(group, []).append((number, script))
 
     def _play_together(self, batch: Sequence[Numbered]) -> Iterator[Lane | None]:
-        """Traces of one schedule; told of once the brokers are as before."""
+        """Play traces of one schedule; their ends are returned once the brokers are as before."""
         schedule = FaultSchedule.around([script.faults for _, script in batch])
         self._testbed.begin(batch, schedule)
         waiting: list[Lane] = []
@@ -217,7 +218,7 @@ class Scheduler:
         yield from ended
 
     def _inject(self, fault: str, place: int, waiting: list[Lane]) -> Iterator[Lane]:
-        """A fault happens, if anybody waits for it; the sessions that go on."""
+        """Inject a fault, if any session waits for it; returns the sessions that go on."""
         resumed = [lane for lane in waiting if lane.turn and lane.turn.place == place]
         if resumed or self._testbed.is_due(fault):
             self.close()
@@ -237,7 +238,7 @@ class Scheduler:
         return Lane(numbered, resources, session, turns)
 
     def _advance(self, lanes: Iterator[Lane], waiting: list[Lane]) -> Iterator[Lane | None]:
-        """Until each session has ended, or waits for a fault: then it is `waiting`."""
+        """Advance each session until it has ended, or waits for a fault: then it is `waiting`."""
         gone: list[Lane] = []
         while self._open(lanes, gone) or gone:
             now = self._testbed.clock.now_s()
@@ -256,7 +257,8 @@ class Scheduler:
             yield None
 
     def _open(self, lanes: Iterator[Lane], gone: list[Lane]) -> bool:
-        """Lines for sessions that have none, where there is room; whether any is on its way."""
+        """Open lines for sessions without one, while there is room; returns whether any session is
+        under way."""
         shared = self._shared
         while (
             len(self._busy) * shared < self._testbed.most
@@ -273,7 +275,8 @@ class Scheduler:
 
     @property
     def _shared(self) -> int:
-        """How many sessions a line has: alone, a session is who is not answered."""
+        """The number of sessions on a line. On its own line, a session knows that its request is
+        unanswered."""
         return self._testbed.in_flight if self._timeout_factor == 1 else 1
 
     def _exchange(self, line: Line, lanes: Iterator[Lane], gone: list[Lane]) -> None:
@@ -293,7 +296,7 @@ class Scheduler:
             (line.lanes if lane.is_on_its_way else gone).append(lane)
 
     def _attempt(self, line: Line, act: Callable[[], None], gone: list[Lane]) -> bool:
-        """Send or receive; whether the connections are still there. Raises BackendFailed."""
+        """Send or receive; returns whether the connections still work. Raises BackendFailed."""
         try:
             act()
         except (KafkaError, DecodeError) as failure:
@@ -312,7 +315,7 @@ class Scheduler:
 
 
 def reason_of(failure: Exception) -> str:
-    """Why there is no answer, in words that do not differ from run to run."""
+    """The reason why no answer came, in words that do not vary from run to run."""
     return next(
         (text for kind, text in NO_ANSWER.items() if isinstance(failure, kind)),
         "an answer that nobody asked for",

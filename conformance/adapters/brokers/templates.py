@@ -1,7 +1,8 @@
-"""The bytes of a request as a template: holes where something differs from run to run.
+"""The bytes of a request as a template, with holes for values that vary from run to run.
 
-A hole is found by encoding: the request is written twice, once with other values of the same width,
-and where the bytes differ is the hole. So nothing is said here of where a version has a field.
+A hole is found by encoding: the request is written twice, the second time with other values of the
+same width; the bytes that differ are the hole. So this module need not know where a version has a
+field.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from conformance.adapters.brokers.kafka.connection import WireRequest
 from impl.protocol.messages import encode_request
 
 Change = Callable[[str, Any], Any]
-"""The other value of a field, by its name."""
+"""Returns the other value of a field, given its name."""
 
 NAMES: Final = frozenset(
     {
@@ -29,15 +30,15 @@ NAMES: Final = frozenset(
     }
 )
 CORRELATION_ID: Final = 4
-"""Where it stands in a request: behind API and version."""
+"""The place of the correlation id in a request, after API and version."""
 CRC, TIMES, PRODUCER, BEHIND_CRC = 17, 27, 43, 21
-"""Places in a record batch: of its checksum, two times, and producer id. KIP-98."""
+"""Places in a record batch: the checksum, two timestamps, and the producer id. KIP-98."""
 OTHER: Final = 0x5A
 
 
 def template_of(request: WireRequest, producers: Sequence[int], names: list[str]) -> str:
-    """The request in hexadecimal, with holes; `producers` are the ids that answers gave, `names`
-    those that requests had so far: new ones are added."""
+    """The request in hexadecimal, with holes. `producers` are the ids that answers gave, `names`
+    those that requests had so far; new names are added."""
     payload = encoded(request.body, request)
     holes = [(CORRELATION_ID, 4, "{correlation}")]
     for name in sorted(names_in(request.body)):
@@ -65,12 +66,12 @@ def filled(payload: bytes, holes: Sequence[tuple[int, int, str]]) -> str:
 
 
 def encoded(body: Any, request: WireRequest) -> bytes:
-    """As a client without a name of its own sends it."""
+    """The bytes as a client without a client id sends them."""
     return encode_request(request.api_key, request.api_version, 0, None, body)
 
 
 def changed(request: WireRequest, change: Change) -> list[tuple[int, int]]:
-    """Where the bytes differ with another body, and how many."""
+    """The places at which the bytes differ with another body, and their sizes."""
     one = encoded(request.body, request)
     other = encoded(changed_body("", request.body, change), request)
     differs = [at for at in range(len(one)) if one[at] != other[at]]
@@ -80,7 +81,7 @@ def changed(request: WireRequest, change: Change) -> list[tuple[int, int]]:
 
 
 def changed_body(key: str, value: Any, change: Change) -> Any:
-    """The same with other values of some fields."""
+    """The same body with other values of some fields."""
     if isinstance(value, Mapping):
         return {name: changed_body(name, inner, change) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -89,13 +90,13 @@ def changed_body(key: str, value: Any, change: Change) -> Any:
 
 
 def swap_name(name: str) -> Change:
-    """Another name, all of whose letters are others."""
+    """Another name that differs in every letter."""
     other = "".join(chr(ord(letter) ^ 1) for letter in name)
     return lambda key, value: other if key in NAMES and value == name else value
 
 
 def swap_producer(producer_id: int) -> Change:
-    """Another producer id, all of whose bytes are others; also in batches."""
+    """Another producer id that differs in every byte; also in batches."""
     own = struct.pack(">q", producer_id)
 
     def change(key: str, value: Any) -> Any:
@@ -114,13 +115,13 @@ def in_batches(place: int, size: int) -> Change:
 
 
 def flipped(data: bytes, place: int, size: int) -> bytes:
-    """All of these bytes are others."""
+    """The data with all of these bytes changed."""
     part = bytes(byte ^ OTHER for byte in data[place : place + size])
     return data[:place] + part + data[place + size :]
 
 
 def names_in(value: Any, key: str = "") -> set[str]:
-    """The names that are the trace's own: not those of Kafka's topics."""
+    """The names that belong to the trace, without those of Kafka's topics."""
     return {
         text
         for name, text in leaves(key, value)
@@ -129,12 +130,12 @@ def names_in(value: Any, key: str = "") -> set[str]:
 
 
 def batches_in(value: Any) -> list[bytes]:
-    """The record batches of a request, in their order."""
+    """The record batches of a request, in order."""
     return [data for name, data in leaves("", value) if name == "records" and data]
 
 
 def leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Each field that has no parts, by its name."""
+    """Each field without parts, by its name."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from leaves(name, inner)

@@ -1,4 +1,4 @@
-"""Where experiments stand: one broker or three, of one release and level, and who leads what."""
+"""The brokers of an experiment: one or three, of one release and level, with known leaders."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ from impl.protocol.errors import ErrorCode
 from impl.protocol.schemas import ApiKey
 
 NOBODY: Final = "nobody"
-"""A group and a transactional id that do not exist."""
+"""The name of a group and a transactional id that do not exist."""
 TAKEOVER_TIMEOUT_S: Final = 60.0
 
 
 class KafkaTestbed:
     """Brokers of one release and level; a context manager that starts and ends them.
 
-    `nodes` is 1 or 3. `properties` go over the recipe's. If the `layout` is `seated`, HOME alone
-    votes, and the log of transactions is on SEAT, which is preferred, and on HOME: the others can
-    be gone, one or both. If it is `proxied`, too, FAR coordinates all groups, and `proxy` is the
-    network between the others and HOME. Raises UnknownRelease.
+    `nodes` is 1 or 3. `properties` override the recipe's. If the `layout` is `seated`, only HOME
+    votes, and the log of transactions is on SEAT, which is preferred, and on HOME: either or both
+    of the other brokers can be down. If it is `proxied`, FAR also coordinates all groups, and
+    `proxy` is the network between the other brokers and HOME. Raises UnknownRelease.
     """
 
     shows_producers = True
@@ -105,14 +105,14 @@ class KafkaTestbed:
         self._asked = 1
 
     def _properties_of(self, node: BrokerNode) -> Mapping[str, str]:
-        """Those of one broker alone: where it finds the controller."""
+        """The properties of one broker: the address at which it finds the controller."""
         if not self._proxy_port:
             return {}
         return through(self._proxy_port, HOME, self.release, node)
 
     @property
     def proxy(self) -> MetadataProxy:
-        """The network to the controller of a cluster that is proxied."""
+        """The proxy to the controller, in a cluster that is proxied."""
         assert self._proxy is not None
         return self._proxy
 
@@ -123,7 +123,7 @@ class KafkaTestbed:
 
     @property
     def name(self) -> str:
-        """What it is, for tables: `4.3.1 level 2`."""
+        """The name for tables: `4.3.1 level 2`."""
         return f"{self.release.name} level {self.level}"
 
     def speaks(self, requests: Requests) -> bool:
@@ -131,11 +131,11 @@ class KafkaTestbed:
         return speaks(self._supported, requests)
 
     def can_use(self, requests: Requests) -> bool:
-        """Whether a transaction can be begun by them: V2 needs a level that can log it."""
+        """Whether a transaction can begin with them: V2 needs a level that can log it."""
         return self.speaks(requests) and (requests == "v1" or self.level > 0)
 
     def conversation(self, requests: Requests) -> Conversation:
-        """The newest versions of the kind. Raises RequestRefused."""
+        """The conversation in the newest versions of this kind. Raises RequestRefused."""
         return conversation(self._supported, requests)
 
     def newest(self, api: str) -> int:
@@ -143,13 +143,13 @@ class KafkaTestbed:
         return self._supported.versions[ApiKey[api]][1]
 
     def fresh(self, word: str) -> str:
-        """A name that no experiment had before."""
+        """A name that no experiment has used."""
         return f"{word}-{next(self._numbers)}"
 
     def topic(
         self, partitions: int = 1, *, on: int | None = None, followers: Sequence[int] = ()
     ) -> list[TopicPartition]:
-        """A new topic's partitions, led by the broker `on` (else 1)."""
+        """The partitions of a new topic, led by the broker `on` (by default 1)."""
         name, leader = self.fresh("topic"), on or 1
         replicas = [leader, *followers]
         create_topic(self.wire(leader).connection, name, partitions, replicas=replicas)
@@ -159,7 +159,8 @@ class KafkaTestbed:
         return found
 
     def _await_known(self, partitions: list[TopicPartition]) -> None:
-        """A topic's leader knows it before the coordinator may. Raises RequestRefused."""
+        """Wait until all brokers know a topic: its leader may know it before the coordinator.
+        Raises RequestRefused."""
 
         def unaware() -> list[int]:
             known = {node: leaders(self.wire(node).connection) for node in self.brokers}
@@ -169,7 +170,7 @@ class KafkaTestbed:
             raise RequestRefused(f"brokers {nodes} do not hear of {partitions}")
 
     def wire(self, node_id: int) -> CoordinatorConnection:
-        """The connection to a broker, made once."""
+        """The connection to a broker; it is made once."""
         if node_id not in self._wires:
             self._wires[node_id] = self.connect(node_id)
         return self._wires[node_id]
@@ -181,18 +182,19 @@ class KafkaTestbed:
         return wire
 
     def forget(self, node_id: int) -> None:
-        """The connection to a broker that is gone."""
+        """Drop the connection to a broker that is gone."""
         if node_id in self._wires:
             self._wires.pop(node_id).close()
 
     def leader_of(self, partition: TopicPartition) -> int:
-        """Who leads a partition that `topic` made, or one of the internal topics."""
+        """The leader of a partition that `topic` made, or of an internal topic's partition."""
         if partition not in self._leaders:
             self._leaders[partition] = self._lookup(partition)
         return self._leaders[partition]
 
     def _lookup(self, partition: TopicPartition) -> int:
-        """Both internal topics have one partition: any key of theirs leads to it."""
+        """The answer of FindCoordinator. Both internal topics have one partition, so any key leads
+        to it."""
         keys = {TRANSACTION_STATE: False, CONSUMER_OFFSETS: True}
         call = find_coordinator(NOBODY, of_group=keys[partition])
         answer = self.wire(self._asked).retry(call, BUSY_TIMEOUT_S)
@@ -202,7 +204,7 @@ class KafkaTestbed:
         return answer.node_id
 
     def _await_service(self, node_id: int, *, of_group: bool) -> None:
-        """A coordinator is named some time before it serves. Raises RequestRefused."""
+        """Wait until a coordinator serves: it is named some time before. Raises RequestRefused."""
         serves = _serves_groups if of_group else _serves_transactions
         failure = RequestRefused(f"the coordinator on {node_id} does not serve")
         wait_until(lambda: serves(self.wire(node_id)), BUSY_TIMEOUT_S, failure)
@@ -220,16 +222,16 @@ class KafkaTestbed:
         return [TRANSACTION_STATE]
 
     def offsets_log(self, group_id: str) -> TopicPartition:
-        """Where a group's offsets are kept. The topic is there from then on."""
+        """The partition that keeps a group's offsets. This call creates the topic if necessary."""
         self.leader_of(CONSUMER_OFFSETS)
         return CONSUMER_OFFSETS
 
     def coordinator_epoch(self, transactional_id: str) -> int:
-        """How often coordination of an id began."""
+        """The coordinator epoch of a transactional id."""
         return self.coordinator().ask(leadership(TRANSACTION_STATE)).leader_epoch
 
     def role(self, name: str) -> tuple[int, ...]:
-        """The brokers that do something. Raises KeyError for a role that there is not."""
+        """The brokers in a role. Raises KeyError for an unknown role."""
         return ROLES[name](self)
 
     def leader(self, partition: TopicPartition) -> CoordinatorConnection:
@@ -237,7 +239,8 @@ class KafkaTestbed:
         return self.wire(self.leader_of(partition))
 
     def move_leader(self, partition: TopicPartition, to: int) -> None:
-        """Another of a partition's two replicas leads it, and both know. Raises RequestRefused."""
+        """Move leadership of a partition to another of its two replicas; both know it then. Raises
+        RequestRefused."""
         former = self.leader_of(partition)
         connection = self.wire(former).connection
         order_replicas(connection, partition, (to, former))
@@ -248,7 +251,7 @@ class KafkaTestbed:
         self._leaders[partition] = to
 
     def restart(self) -> None:
-        """Stop and start the only broker: its coordinators load their logs."""
+        """Restart the only broker: its coordinators load their logs."""
         [broker] = self.brokers.values()
         broker.restart()
         self._forget()
@@ -257,9 +260,9 @@ class KafkaTestbed:
         await_leader(self.wire(broker.node.node_id).connection, ours)
 
     def await_takeover(self, gone: int) -> int:
-        """Wait until transactions are coordinated by another broker than `gone`; which one.
+        """Wait until a broker other than `gone` coordinates transactions; returns that broker.
 
-        From then on others than `gone` are asked. Raises RequestRefused.
+        From then on brokers other than `gone` are asked. Raises RequestRefused.
         """
         self._asked = next(node for node in self.brokers if node != gone)
         call = find_coordinator(NOBODY)
@@ -322,8 +325,8 @@ def _followers(testbed: KafkaTestbed) -> tuple[int, ...]:
 ROLES: Final[Mapping[str, Callable[[KafkaTestbed], tuple[int, ...]]]] = {
     "coordinator": lambda testbed: (testbed.leader_of(TRANSACTION_STATE),),
     "group_coordinator": lambda testbed: (testbed.leader_of(CONSUMER_OFFSETS),),
-    "followers": _followers,  # they have the log of transactions where that is replicated
-    "idle": _idle,  # one that coordinates nothing
+    "followers": _followers,  # brokers with the log of transactions where it is replicated
+    "idle": _idle,  # a broker that coordinates nothing
     "home": lambda testbed: (HOME,),
     "seat": lambda testbed: (SEAT,),
     "far": lambda testbed: (FAR,),

@@ -1,11 +1,10 @@
-"""The requests of transactions, typed, and a pipelining client of one connection.
+"""The requests of transactions, typed, and a pipelining client for one connection.
 
 Three rules:
 
-1. A `WireCall` is a request with the reader of its answer; who sends it, and when, is another
-   matter.
-2. A `Conversation` holds the versions that one client uses; V1 and V2 differ in nothing else.
-3. An error is an answer here, never an exception: what a broker refuses is what is looked for.
+1. A `WireCall` is a request with the reader of its answer; callers decide who sends it, and when.
+2. A `Conversation` has the versions that one client uses; V1 and V2 differ only in these.
+3. An error is an answer here, never an exception: tests look for what a broker refuses.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ B = TypeVar("B")
 
 ALL_REPLICAS: Final = -1
 BUSY_TIMEOUT_S: Final = 15.0
-"""How long a busy server is asked again."""
+"""How long requests to a busy server are repeated."""
 PRODUCE_TIMEOUT_MS: Final = 4_000
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 
@@ -52,12 +51,12 @@ BUSY: Final = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS,  # Produce up to 11 says so for CONCURRENT_TRANSACTIONS
     }
 )
-"""What a client retries by itself."""
+"""Errors after which a client retries by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class WireCall(Generic[A]):
-    """A request, and how its answer is read."""
+    """A request, and the reader of its answer."""
 
     request: WireRequest
     read: Callable[[Value], A]
@@ -65,7 +64,8 @@ class WireCall(Generic[A]):
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
-    """Who asks: a transactional id with the producer id and epoch that it believes it has."""
+    """The sender of a request: a transactional id, with the producer id and epoch that it believes
+    it has."""
 
     transactional_id: str
     producer_id: int
@@ -78,7 +78,7 @@ class ClientIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """The answer of InitProducerId and EndTxn; -1 where it names nobody (EndTxn below 5)."""
+    """The answer of InitProducerId and EndTxn; -1 if it names no producer (EndTxn below 5)."""
 
     error: ErrorCode
     producer_id: int
@@ -95,7 +95,7 @@ class Produced:
 
 @dataclass(frozen=True, slots=True)
 class PerPartition:
-    """An answer with an error for the whole (NONE where it has none) and one for each partition."""
+    """An answer with an error for the whole (NONE if it has none) and one for each partition."""
 
     error: ErrorCode
     partitions: Mapping[TopicPartition, ErrorCode]
@@ -111,7 +111,7 @@ class PerPartition:
 
 @dataclass(frozen=True, slots=True)
 class Coordinator:
-    """Where a coordinator is."""
+    """The address of a coordinator."""
 
     error: ErrorCode
     node_id: int
@@ -120,9 +120,9 @@ class Coordinator:
 
 @dataclass(frozen=True, slots=True)
 class TxnMarker:
-    """How a transaction ended at some partitions, as its coordinator tells their leaders.
+    """The end of a transaction at some partitions, as its coordinator writes it to their leaders.
 
-    `transaction_version` is told from version 2 of the request on (KIP-1228).
+    `transaction_version` is sent from version 2 of the request on (KIP-1228).
     """
 
     producer_id: int
@@ -135,7 +135,8 @@ class TxnMarker:
 
 @dataclass(frozen=True, slots=True)
 class GroupMembership:
-    """Who commits offsets; the defaults are those of a client without group management."""
+    """The member that commits offsets; the defaults are those of a client without group
+    management."""
 
     group_id: str
     generation_id: int = -1
@@ -143,19 +144,20 @@ class GroupMembership:
 
 
 class CoordinatorConnection:
-    """One connection on which calls are asked, or sent ahead of their answers."""
+    """One connection on which calls are sent one by one, or ahead of their answers."""
 
     def __init__(self, connection: BrokerConnection) -> None:
         self.connection = connection
         self._sent: deque[WireCall[Any]] = deque()
 
     def ask(self, call: WireCall[A]) -> A:
-        """Send one and read its answer. Raises what `Connection.ask` raises, RequestRefused."""
+        """Send one call and read its answer. Raises what `Connection.ask` raises,
+        RequestRefused."""
         request = call.request
         return call.read(self.connection.ask(request.api_key, request.api_version, request.body))
 
     def send(self, call: WireCall[Any]) -> None:
-        """Send one; `receive` gives the answers in their order. Raises as `Connection.send`."""
+        """Send one call; `receive` returns the answers in order. Raises as `Connection.send`."""
         request = call.request
         self.connection.send(request.api_key, request.api_version, request.body)
         self._sent.append(call)
@@ -171,7 +173,8 @@ class CoordinatorConnection:
         return [call.read(answer.body) for call, answer in zip(calls, answers, strict=True)]
 
     def retry(self, call: WireCall[A], timeout_s: float = BUSY_TIMEOUT_S) -> A:
-        """Ask until the answer is no longer in BUSY; the last answer after `timeout_s`."""
+        """Repeat a call until its answer is no longer in BUSY; the last answer after
+        `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while (answer := self.ask(call)) and error_in(answer) in BUSY:
             if time.monotonic() > deadline:
@@ -186,7 +189,7 @@ class CoordinatorConnection:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The versions in which a client speaks, and its requests in them.
+    """The versions that a client speaks, and its requests in them.
 
     V1: partitions are registered (AddPartitionsToTxn 3), Produce up to 11, EndTxn and
     TxnOffsetCommit up to 4. V2 (KIP-890): Produce 12, EndTxn 5, TxnOffsetCommit 5.
@@ -202,7 +205,8 @@ class Conversation:
 
     @property
     def transaction_version(self) -> int:
-        """What coordinators tell leaders of a transaction that was ended so (KIP-1228)."""
+        """The version that coordinators write to leaders for a transaction that was ended in this
+        way (KIP-1228)."""
         return 2 if self.end_txn_version >= 5 else 0
 
     def init_producer_id(
@@ -295,7 +299,7 @@ class Conversation:
         return WireCall(WireRequest(ApiKey.END_TXN, self.end_txn_version, body), _identified)
 
     def write_txn_markers(self, marker: TxnMarker) -> WireCall[PerPartition]:
-        """What a coordinator tells a leader when a transaction ends."""
+        """A coordinator's request to a leader when a transaction ends."""
         one = {
             "producer_id": marker.producer_id,
             "producer_epoch": marker.producer_epoch,
@@ -309,7 +313,7 @@ class Conversation:
 
 
 Requests = Literal["v1", "v2"]
-"""V1 and V2 are conversations of a client; a cluster has levels."""
+"""V1 and V2 are conversations of a client; clusters have levels."""
 
 _NEWEST: Final[Mapping[Requests, Mapping[ApiKey, int]]] = {
     "v1": {
@@ -351,14 +355,14 @@ def conversation(supported: Supported, requests: Requests) -> Conversation:
 
 
 def find_coordinator(key: str, *, of_group: bool = False) -> WireCall[Coordinator]:
-    """Who coordinates a transactional id, or a group."""
+    """Ask for the coordinator of a transactional id, or of a group."""
     body = {"key": key, "key_type": _GROUP if of_group else _TRANSACTION}
     request = WireRequest(ApiKey.FIND_COORDINATOR, _FIND_COORDINATOR_VERSION, body)
     return WireCall(request, _coordinator)
 
 
 def error_of(number: int) -> ErrorCode:
-    """The error of a number. Raises RequestRefused for one that the table of errors lacks."""
+    """The error with this number. Raises RequestRefused if the table of errors lacks it."""
     try:
         return ErrorCode(number)
     except ValueError as unknown:
@@ -366,7 +370,7 @@ def error_of(number: int) -> ErrorCode:
 
 
 def error_in(answer: object) -> ErrorCode:
-    """The error that stands for an answer: that of its one partition where it has several."""
+    """The error that stands for an answer: that of its one partition if it has several errors."""
     if isinstance(answer, ErrorCode):
         return answer
     if isinstance(answer, PerPartition):

@@ -1,1 +1,1 @@
-"""Real clients under test: a proxy is their network, the model of a client is their judge."""
+"""Real clients under test: a proxy plays their network, and the model of a client judges them."""

@@ -1,4 +1,4 @@
-"""Batches in flight, named by their first records; rules applied while some are set aside."""
+"""Batches in flight, named by their first records; and rules applied while some are set aside."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def try_rule(rule: Callable[Given, T], *arguments: Given.args, **named: Given.kwargs) -> T | None:
-    """The result of a rule of the model, or None where it is not enabled."""
+    """The result of a rule of the model, or None if the rule is not enabled."""
     try:
         return rule(*arguments, **named)
     except Disabled:
@@ -36,7 +36,7 @@ def first_records(batches: Iterable[InFlightBatch]) -> frozenset[int]:
 
 
 def find_batch(batches: Iterable[InFlightBatch], first_record: int) -> InFlightBatch | None:
-    """The batch that begins with a record, if there is one."""
+    """The batch that begins with a record, if any."""
     return next((b for b in batches if b.batch.first_record == first_record), None)
 
 
@@ -59,7 +59,8 @@ def set_aside(client: Client, partition: int, aside: Collection[int]) -> Client:
 
 
 def restore(after: Client, before: Client, partition: int, aside: Collection[int]) -> Client:
-    """The client `after` a rule, with the batches that were set aside `before` in their places."""
+    """The client `after` a rule, with the batches that were set aside `before` back in their
+    places."""
     if not aside:
         return after
     old = before.partitions[partition].in_flight
@@ -70,7 +71,7 @@ def restore(after: Client, before: Client, partition: int, aside: Collection[int
 
 
 def position_of(in_flight: InFlight, record: int) -> int:
-    """The position of the batch that has a record; behind all others if there is none."""
+    """The position of the batch that has a record; behind all others if no batch has it."""
     found = (i for i, b in enumerate(in_flight) if record in record_numbers(b.batch))
     return next(found, len(in_flight))
 
@@ -81,6 +82,6 @@ def step_without(
     partition: int,
     aside: Collection[int],
 ) -> Step[Client, ProduceRequest]:
-    """The step of a rule that does not see some batches. Raises Disabled."""
+    """The step of a rule that ignores some batches. Raises Disabled."""
     step = rule(set_aside(client, partition, aside))
     return replace(step, actor=restore(step.actor, client, partition, aside))

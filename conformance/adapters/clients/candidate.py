@@ -1,7 +1,7 @@
 """A candidate: a state of the client that agrees with everything observed so far.
 
-Beside the model's client it holds what no rule of the model needs: how many responses the client
-has received, and what legacy behaviour left behind (`legacy`).
+Beside the model's client it has data that no rule of the model needs: the number of responses that
+the client has received, and the effects of legacy behaviour (`legacy`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ ENDED: Final = -1
 class Candidate:
     """A possible state of the client.
 
-    `received` counts the responses received on each connection, ENDED once it is closed.
-    `initializing_on` is the connection of the pending InitProducerId, `lost_on` one with a request
-    that never arrived; -1 for none.
+    `received` counts the responses received on each connection; it is ENDED once the connection is
+    closed. `initializing_on` is the connection of the pending InitProducerId, `lost_on` the
+    connection of a request that never arrived; -1 if there is none.
 
-    After an exception `unhandled` are batches in flight whose response was skipped, and `thrown`
-    those that it left without an outcome. `untracked` are batches in flight that the transaction
-    manager has forgotten. `queue` is the queue, where it is not in the order of sequences.
+    After an exception, `unhandled` are batches in flight whose response was skipped, and `thrown`
+    those that the exception left without an outcome. `untracked` are batches in flight that the
+    transaction manager has forgotten. `queue` is the queue, if it is not in the order of sequences.
     """
 
     client: Client
@@ -93,7 +93,8 @@ def behind_queue_head(candidate: Candidate, partition: int) -> frozenset[int]:
 
 
 def skip_batches(k: Configuration, candidate: Candidate, keys: Iterable[BatchKey]) -> Candidate:
-    """The candidate that does not handle the response to some batches: an exception came first."""
+    """The candidate that does not handle the response to some batches, because of an earlier
+    exception."""
     if not legacy.has(k, legacy.LegacyBehaviour.THROWS_PAST_OTHER_BATCHES):
         return candidate
     skipped = frozenset(

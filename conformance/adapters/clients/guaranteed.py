@@ -1,6 +1,6 @@
-"""The guarantees in a run: the node's logs and the acknowledgements, checked as a world.
+"""The guarantees in a run: the node's logs and the acknowledgements are checked as a world.
 
-Only runs count whose faults a correct network and broker may have, and which the model explains.
+A run counts only if a correct network and broker may have its faults, and if the model explains it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHOWN: Final = tuple(p for p in GUARANTEES if TOLD.issuperset(p.about))
 
 
 def configuration_of_guarantees(variant: Variant, partitions: int, records: int) -> Configuration:
-    """The client of a variant with the node's leaders, which are those of the newest release."""
+    """The client of a variant with the node's leaders, which follow the newest release."""
     newest = parse(DEFAULT_VARIANT)
     mixed = replace(newest, recovery=variant.recovery, expiry=variant.expiry)
     budgets = Budgets(
@@ -42,7 +42,7 @@ def configuration_of_guarantees(variant: Variant, partitions: int, records: int)
 
 
 def client_by_outcomes(variant: Variant, trace: ClientTrace) -> Client:
-    """The client as the application knows it: which records it was told are stored, or failed."""
+    """The client as the application knows it: the records reported as stored, or as failed."""
     client = begun_client(configuration_of_run(variant, trace), 0)
     for send in trace.plan.sends:
         entry = client.partitions[send.partition]
@@ -57,7 +57,7 @@ def client_by_outcomes(variant: Variant, trace: ClientTrace) -> Client:
 
 
 def configuration_of_run(variant: Variant, trace: ClientTrace) -> Configuration:
-    """Large enough for the records of a run."""
+    """A configuration large enough for the records of a run."""
     most = max(send.number for send in trace.plan.sends) + 1
     return configuration_of_guarantees(variant, PARTITIONS, most)
 

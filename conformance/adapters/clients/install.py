@@ -1,4 +1,5 @@
-"""Get a client of a release from its registry, once, and say how to start a program of it."""
+"""Fetches a client of a release from its registry, once, and returns the command for a program of
+it."""
 
 from __future__ import annotations
 
@@ -26,9 +27,9 @@ Command = list[str]
 
 
 class Product(NamedTuple):
-    """A client: the name of sources that use it, the program that runs them (GO: none, they are
-    compiled), the Debian packages that it needs, and the commands that put a release into a folder
-    that has the source."""
+    """A client: the name of the sources that use it, the program that runs them (GO: the sources
+    are compiled), the Debian packages that it needs, and the commands that install a release into a
+    folder that has the source."""
 
     source: str
     runtime: str
@@ -56,19 +57,19 @@ def _go(package: str, source: str) -> Install:
     return lambda release, folder: [
         ["go", "mod", "init", "application"],
         ["go", "get", f"{package}@v{release}"],
-        ["go", "get", "."],  # what else the program imports
+        ["go", "get", "."],  # other packages that the program imports
         ["go", "build", "-o", source.removesuffix(".go"), source],
     ]
 
 
 def _debian(program: str) -> Install:
-    """A package for all users: it is installed by hand, and asked for its version."""
+    """A package for all users: it is installed by hand, and only its version is read."""
     return lambda release, folder: [[program, "-V"]]
 
 
 KCAT: Final = "kcat"
 KAFKAJS_CODECS: Final = ("kafkajs-snappy@1.1.0", "lz4-napi@2.10.0", "zstd-codec@0.1.5")
-"""It has none but gzip; these need no compiler."""
+"""Without these it has only gzip; they need no compiler."""
 PRODUCTS: Final = {
     "confluent-kafka-go": Product(
         "confluent.go", GO, "golang", _go(f"{CONFLUENT_GO}/kafka", "confluent.go")
@@ -97,13 +98,13 @@ JAVA_SOURCE: Final = "Application.java"
 
 
 def products_of(programs: Path) -> list[str]:
-    """The products that a folder has a program for."""
+    """The products for which a folder has a program."""
     return [name for name, product in PRODUCTS.items() if (programs / product.source).exists()]
 
 
 def program_command(client: str, programs: Path) -> Command:
-    """How to start the program, of those in a folder, that uses a client: `RELEASE` of Apache
-    Kafka's, or `PRODUCT:RELEASE`.
+    """The command that starts a program, from a folder, for a client: `RELEASE` of Apache Kafka's,
+    or `PRODUCT:RELEASE`.
 
     Raises BadUse, MissingTool, FetchFailed.
     """
@@ -122,7 +123,7 @@ def program_command(client: str, programs: Path) -> Command:
 
 
 def _installed(name: str, product: Product, release: str, programs: Path) -> Path:
-    """The folder with the program and all that it needs. Raises MissingTool, FetchFailed."""
+    """The folder with the program and everything that it needs. Raises MissingTool, FetchFailed."""
     source = programs / product.source
     digest = sha256(source.read_bytes()).hexdigest()[:8]
 

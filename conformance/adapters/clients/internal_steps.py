@@ -2,10 +2,11 @@
 
 Three rules:
 
-1. Every step is a rule of `model`, as `legacy` clients take it; here is only when a run permits it.
-2. What a client has received is never known, only what was sent to it: the responses of one
-   connection arrive in order, and none after the connection has ended.
-3. A clock tells only what was not possible yet, never what must have happened.
+1. Every step is a rule of `model`, in the form that `legacy` clients take it. This module only
+   decides when a run permits the step.
+2. Only the responses sent to a client are known, never those that it has received. The responses of
+   one connection arrive in order, and none arrives after the connection has ended.
+3. A clock shows only that a step was not possible yet, never that it must have happened.
 """
 
 from __future__ import annotations
@@ -57,21 +58,21 @@ MODEL_ERRORS: Final = {
     int(ErrorCode.NOT_LEADER_OR_FOLLOWER): Error.NOT_ENOUGH_REPLICAS,
     int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): Error.NOT_ENOUGH_REPLICAS,
 } | {int(error): error for error in Error}
-"""A client treats all retriable errors alike that mean nothing else to it."""
+"""A client treats all retriable errors alike that have no other meaning for it."""
 
 
 class Unmodelled(Exception):
-    """Something happened in the run that the model does not have."""
+    """The run has something that the model does not have."""
 
 
 NamedStep = tuple[str, Candidate]
-"""The rule of a step, and the candidate after it."""
+"""The rule of a step, and the candidate after the step."""
 StepRule = Callable[[Configuration, TraceIndex, Candidate], Iterator[NamedStep]]
 
 
 def is_timely(index: TraceIndex, before: Client, after: Client) -> bool:
-    """Whether records end in the order of their callbacks, and none before what the client had
-    sent by then was observed: the sender thread runs the callbacks, too."""
+    """Whether records end in the order of their callbacks, and no record ends before the requests
+    that the client had sent by then were observed: the sender thread runs the callbacks, too."""
     ended_us: list[int] = []
     open_us: list[int] = []
     entries = zip(before.partitions.values(), after.partitions.values(), strict=True)
@@ -118,7 +119,7 @@ def receive_response(
 def receive_producer_id(
     k: Configuration, candidate: Candidate, answer: ProducerIdAnswered
 ) -> Candidate:
-    """The candidate after an InitProducerId response; after an error it asks again."""
+    """The candidate after an InitProducerId response; after an error the client asks again."""
     client = candidate.client
     if not answer.error and candidate.initializing_on == answer.connection:
         client = try_rule(recovery.receive_producer_id, k, client, answer.producer_id) or client
@@ -197,7 +198,7 @@ def split_as_sent(
 
 
 def is_only_connection(index: TraceIndex, candidate: Candidate, connection: int) -> bool:
-    """Whether no older connection to the node is open: a client has one."""
+    """Whether all older connections to the node are closed: a client has one connection to it."""
     return not index.is_to_node(connection) or all(
         received == ENDED
         for other, received in enumerate(candidate.received[:connection])
@@ -206,8 +207,8 @@ def is_only_connection(index: TraceIndex, candidate: Candidate, connection: int)
 
 
 def close_idle(index: TraceIndex, candidate: Candidate, may_lose: bool) -> Candidate:
-    """The candidate without idle connections: when the client sees their end makes no difference
-    and would only multiply the candidates."""
+    """The candidate without idle connections. It makes no difference when the client notices that
+    such a connection has ended, and each possible time would add a candidate."""
     received = tuple(
         ENDED if is_idle(index, candidate, connection, may_lose) else count
         for connection, count in enumerate(candidate.received)
@@ -216,8 +217,8 @@ def close_idle(index: TraceIndex, candidate: Candidate, may_lose: bool) -> Candi
 
 
 def is_idle(index: TraceIndex, candidate: Candidate, connection: int, may_lose: bool) -> bool:
-    """Whether a connection that may have ended carried no batches, and nothing on it is awaited.
-    If requests may be lost, one may be lost on any connection to the node."""
+    """Whether a connection that may have ended carried no batches, and the client awaits nothing on
+    it. If requests may be lost, one may be lost on any connection to the node."""
     received = candidate.received[connection]
     is_awaited = candidate.initializing_on == connection or received < len(
         index.answers[connection]
@@ -250,7 +251,7 @@ def disconnect(k: Configuration, index: TraceIndex, candidate: Candidate) -> Ite
 
 
 def end_connection(candidate: Candidate, connection: int) -> Candidate:
-    """The candidate that awaits nothing on a connection any more."""
+    """The candidate after a connection on which it awaits nothing has ended."""
     initializing_on, lost_on = candidate.initializing_on, candidate.lost_on
     return replace(
         with_received(candidate, connection, ENDED),
@@ -262,9 +263,9 @@ def end_connection(candidate: Candidate, connection: int) -> Candidate:
 def lose_answers(
     k: Configuration, index: TraceIndex, candidate: Candidate, connection: int, partition: int
 ) -> Iterator[Candidate]:
-    """The candidates whose batches of one partition await no response any more; the delivery
-    timeout of the first ones may have passed. After an exception the other partitions' batches of
-    the request may be skipped."""
+    """The candidates that await no response to their batches of one partition any more; the
+    delivery timeout of the first batches may have passed. After an exception the other partitions'
+    batches of the request may be skipped."""
     client = candidate.client
     aside = of_partition(candidate.unhandled, partition)
     untracked = of_partition(candidate.untracked, partition)
@@ -285,8 +286,9 @@ def lose_answers(
 
 
 def lose_request(k: Configuration, index: TraceIndex, candidate: Candidate) -> Iterator[NamedStep]:
-    """A request is written to a connection that has ended and never arrives: one at most, since a
-    client writes a request only once the one before is written. Selector, InFlightRequests."""
+    """The client writes a request to a connection that has ended, and the request never arrives.
+    This happens at most once, because a client writes a request only after the one before is
+    written. Selector, InFlightRequests."""
     for connection, received in enumerate(candidate.received):
         is_open = received != ENDED and index.is_to_node(connection)
         may_lose = is_open and candidate.lost_on == -1 and index.may_have_ended(connection)
@@ -348,7 +350,7 @@ def run_loop(k: Configuration, index: TraceIndex, candidate: Candidate) -> Itera
 def expire_batches(
     k: Configuration, index: TraceIndex, candidate: Candidate, partition: int
 ) -> Iterator[NamedStep]:
-    """A batch is given up; behind the head of a queue none is."""
+    """The client gives a batch up; batches behind the head of a queue are not given up."""
     aside = behind_queue_head(candidate, partition)
     seen = set_aside(candidate.client, partition, aside)
     for old in recovery.overdue(k, seen.partitions[partition]):
@@ -360,7 +362,8 @@ def expire_batches(
 
 
 def forget_skipped(candidate: Candidate, partition: int, first_record: int) -> Candidate:
-    """The candidate after a batch has expired: if its response was skipped, none is awaited."""
+    """The candidate after a batch has expired: if its response was skipped, the client awaits
+    none."""
     key = partition, first_record
     if key not in candidate.unhandled:
         return candidate
@@ -382,7 +385,8 @@ def expire_thrown_batches(
 
 
 def has_expired(k: Configuration, index: TraceIndex, partition: int, old: InFlightBatch) -> bool:
-    """Whether a batch may have expired by now: its records fail, and its time is up."""
+    """Whether a batch may have expired by now: its records fail, and its delivery timeout may have
+    passed."""
     numbers = record_numbers(old.batch)
     if not all(index.has_failed(partition, number) for number in numbers):
         return False
@@ -392,8 +396,8 @@ def has_expired(k: Configuration, index: TraceIndex, partition: int, old: InFlig
 def earliest_expiry_us(
     k: Configuration, index: TraceIndex, partition: int, old: InFlightBatch
 ) -> int:
-    """When a batch may expire at the earliest. ProducerBatch.hasReachedDeliveryTimeout; up to 2.0
-    ProducerBatch.maybeExpire."""
+    """The earliest time at which a batch may expire. ProducerBatch.hasReachedDeliveryTimeout; up to
+    2.0 ProducerBatch.maybeExpire."""
     config, first = index.plan.settings, old.batch.first_record
     if k.variant.expiry == Expiry.DELIVERY_TIMEOUT:
         return index.created_us(partition, first) + 1_000 * config.delivery_timeout_ms
@@ -404,4 +408,4 @@ def earliest_expiry_us(
 
 
 INTERNAL: Final[tuple[StepRule, ...]] = (receive_response, disconnect, run_loop)
-"""The internal steps of each run; `lose_request` only where these do not explain it."""
+"""The internal steps of every run; `lose_request` is tried only if these do not explain the run."""

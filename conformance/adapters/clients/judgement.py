@@ -1,14 +1,16 @@
-"""Is what a client sent explained by the model of its release? A lazily determinised observer.
+"""Judges whether the model of a client's release explains its requests: a lazily determinised
+observer.
 
 Theory of operation. The judge keeps the set of candidates, the client states that agree with
-everything observed so far. Before each request it closes the set under the client's internal steps
-and keeps the candidates that send this request. If none is left, the model allows no such client:
-a divergence. At the end some candidate must agree with what the application was told.
+everything observed so far. Before each request it closes the set under the client's internal steps,
+and keeps the candidates that send this request. If no candidate is left, the model allows no such
+client: a divergence. At the end some candidate must agree with the outcomes that the application
+received.
 
-A request that is written and never arrives is rare, and makes many candidates: only a run that
-nothing else explains is judged again with it.
+A request that is written and never arrives is rare, and makes many candidates. So a run is judged
+with such requests only if it is not explained without them.
 
-Candidates are kept in the order in which they were found, never in that of their hashes, so the
+Candidates are kept in the order in which they were found, never in the order of hashes, so the
 judgement is a function of the trace alone.
 """
 
@@ -49,7 +51,7 @@ from model.idempotent.messages import Batch
 from model.idempotent.scopes import begun_client
 
 MAX_CANDIDATES: Final = 10_000
-"""Beyond, a run stays undecided."""
+"""The most candidates; a run that needs more stays undecided."""
 
 EXPLAINED: Final = "explained"
 DIVERGES: Final = "diverges"
@@ -64,10 +66,11 @@ Fields = Mapping[str, Any]
 class ClientJudgement:
     """The judgement of a run.
 
-    `requests` counts the explained requests, `rules` are those of the model that explain them.
-    `position` is the event that nothing explains and `rule` what it is; `observed` and `expected`
-    are the fields in which it differs from the nearest that the model allows, `allowed` is all of
-    that as text. `client` is the model's at the end of an explained run.
+    `requests` counts the explained requests; `rules` are the rules of the model that explain them.
+    `position` is the event that is not explained, and `rule` its kind. `observed` and `expected`
+    have the fields in which it differs from the nearest event that the model allows; `allowed`
+    describes all allowed events as text. `client` is the model's client at the end of an explained
+    run.
     """
 
     verdict: str
@@ -88,7 +91,7 @@ class TooManyCandidates(Exception):
 
 
 def configuration_for(variant: Variant, trace: ClientTrace) -> Configuration:
-    """The model as large as a real client."""
+    """The model's configuration, as large as a real client needs."""
     settings = trace.plan.settings
     retries = Retries.ENDLESS if settings.retries is None else Retries(settings.retries)
     bounds = Bounds(
@@ -257,7 +260,7 @@ class ClientObserver:
     def allowed_batches(
         self, candidates: Iterable[Candidate], batches: tuple[WireBatch, ...]
     ) -> tuple[tuple[int, Batch], ...]:
-        """The batches that candidates may send; new ones as large as those that were sent."""
+        """The batches that candidates may send; new ones have the size of those that were sent."""
         counts = {batch.partition: len(batch.records) for batch in batches}
         allowed = (
             (partition, batch)
@@ -269,7 +272,7 @@ class ClientObserver:
 
     def judge_outcomes(self) -> ClientJudgement:
         """The judgement at the end: some candidate must agree with the outcomes that the
-        application received; in a run that timed out, with those that it received so far."""
+        application received. In a run that timed out, these are the outcomes received so far."""
         self.index.finish()
         told = {s: self.index.outcome(s.partition, s.number) for s in self.trace.plan.sends}
         if self.trace.problem:
@@ -327,7 +330,7 @@ def model_fields(batch: Batch) -> Fields:
 def compare_with_nearest(
     batches: tuple[WireBatch, ...], allowed: Iterable[tuple[int, Batch]]
 ) -> tuple[Fields, Fields]:
-    """The fields in which a batch differs from the nearest allowed one, observed and expected: of
+    """The fields in which a batch differs from the nearest allowed one, observed and expected, for
     the batch that differs in most fields."""
     differences: list[tuple[Fields, Fields]] = []
     for b in batches:

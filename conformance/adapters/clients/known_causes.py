@@ -1,4 +1,4 @@
-"""What is known of the causes that shipped clients show: checked by hand in the client's source."""
+"""Known causes of shipped clients, each checked by hand in the client's source."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ TABLE: Final = Path(__file__).with_suffix(".toml")
 
 
 class KnownCause(NamedTuple):
-    """A cause of a client: what it does, where its source does so, in which version that was
-    `checked`, and the public issue, empty where none is known."""
+    """A cause of a client: the behaviour, the place in its source, the version that was `checked`,
+    and the public issue, empty if none is known."""
 
     client: str
     cause: str
@@ -23,7 +23,7 @@ class KnownCause(NamedTuple):
 
     @property
     def text(self) -> str:
-        """In sentences."""
+        """As sentences."""
         public = f" Public issue: {self.issue}" if self.issue else " No public issue is known."
         return f"{self.says} Checked in {self.checked}: {self.source}.{public}"
 
@@ -35,6 +35,6 @@ def known_causes() -> tuple[KnownCause, ...]:
 
 
 def known_cause(client: str, cause: str) -> KnownCause | None:
-    """The row of a client whose cause begins so."""
+    """The row of a client whose cause begins with this text."""
     rows = (row for row in known_causes() if row.client == client)
     return next((row for row in rows if cause.startswith(row.cause)), None)

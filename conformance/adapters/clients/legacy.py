@@ -1,13 +1,13 @@
-"""What Java clients up to 2.4 do beyond the rules of the protocol, by release.
+"""Behaviour of Java clients up to 2.4 beyond the rules of the protocol, by release.
 
 Theory of operation. Up to 2.4 a client keeps the batches in flight twice: in the queue from which
 it sends (RecordAccumulator), and in a collection by sequence (TransactionManager), which it clears
-with each producer id. The model has one list. Where the two differ, the model's rule sees the
-batches that the collection tracks, and the others are set aside. An `IllegalStateException` while
-a response is handled ends the handling: neither this batch nor the remaining batches of the
-response are completed.
+with each new producer id. The model has one list. If the two differ, the model's rule sees the
+batches in the collection, and the others are set aside. An `IllegalStateException` while a response
+is handled ends the handling: neither this batch nor the remaining batches of the response are
+completed.
 
-`BEHAVIOURS` is the table of releases; a recorded run in the tests needs each of its rows.
+`BEHAVIOURS` is the table of releases; the tests need a recorded run for each of its rows.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from model.language import Step, map_values
 
 
 class LegacyBehaviour(Enum):
-    """Something that released clients do and no rule of the protocol says."""
+    """Behaviour of released clients that no rule of the protocol describes."""
 
     CLEARS_TRACKED_BATCHES = auto()
     """A new producer id clears the collection; the queue keeps its batches.
     TransactionManager.resetProducerId."""
     TRACKS_BY_SEQUENCE = auto()
-    """The collection compares sequences alone: removing a batch that it does not hold removes
-    another of the same sequence. TopicPartitionEntry.inflightBatchesBySequence."""
+    """The collection compares sequences alone: removing a batch that it does not contain removes
+    another batch with the same sequence. TopicPartitionEntry.inflightBatchesBySequence."""
     QUEUES_BY_OLD_SEQUENCE = auto()
     """A queued batch that gets another sequence keeps its place.
     RecordAccumulator.insertInSequenceOrder."""
@@ -108,11 +108,11 @@ BEHAVIOURS: Final[dict[Recovery, frozenset[LegacyBehaviour]]] = {
     Recovery.RESET_2_3: UNTIL_2_4 | FROM_2_3,
     Recovery.LOCAL_BUMP: frozenset(),  # 2.5, KIP-360
 }
-"""The behaviours of each release, by the rule of its variant that changed with them."""
+"""The behaviours of each release, keyed by the rule of its variant that changed with them."""
 
 
 def has(k: Configuration, behaviour: LegacyBehaviour) -> bool:
-    """Whether the clients of the variant behave so."""
+    """Whether the clients of the variant have this behaviour."""
     return behaviour in BEHAVIOURS[k.variant.recovery]
 
 
@@ -132,8 +132,8 @@ def send_new(
 
 
 def grow_part(k: Configuration, client: Client, partition: int, records: Sequence[int]) -> Client:
-    """The client whose last queued part of a split batch took the records that were sent with it:
-    GROWS_SPLIT_PARTS. RecordAccumulator.tryAppend."""
+    """The client after the last queued part of a split batch took the records that were sent with
+    it: GROWS_SPLIT_PARTS. RecordAccumulator.tryAppend."""
     entry = client.partitions[partition]
     unsent = [b for b in entry.in_flight if is_unsent(b)]
     if not has(k, B.GROWS_SPLIT_PARTS) or first_records(unsent[-1:]) != {records[0]}:
@@ -165,7 +165,7 @@ def is_in_batch(entry: PartitionEntry, number: int) -> bool:
 def update_queue(
     k: Configuration, client: Client, partition: int, queue: Sequence[int]
 ) -> tuple[int, ...]:
-    """The queued batches in their order, where QUEUES_BY_OLD_SEQUENCE; else nothing."""
+    """The queued batches in their order, if QUEUES_BY_OLD_SEQUENCE; else nothing."""
     if not has(k, B.QUEUES_BY_OLD_SEQUENCE):
         return ()
     in_flight = client.partitions[partition].in_flight
@@ -212,8 +212,8 @@ def receive_answer(
     overdue: int,
     untracked: frozenset[int],
 ) -> Iterator[Client]:
-    """The clients that the answer to a batch may leave: an untracked batch is not renumbered, and
-    not queued again if none is tracked. RecordAccumulator.insertInSequenceOrder."""
+    """The possible clients after the answer to a batch: an untracked batch is not renumbered, and
+    it is not queued again if no batch is tracked. RecordAccumulator.insertInSequenceOrder."""
     lost = untracked | untracked_with_late(k, client, partition, answer.first_record, untracked)
     aside = lost - {answer.first_record}
     seen = set_aside(client, partition, aside)
@@ -229,7 +229,7 @@ def receive_answer(
 def apply_answer(
     k: Configuration, client: Client, partition: int, answer: ProduceResponse, overdue: int
 ) -> Iterator[Client]:
-    """The clients after an answer, where all batches but perhaps the answered one are tracked."""
+    """The clients after an answer, if all batches except perhaps the answered one are tracked."""
     entry = client.partitions[partition]
     answered = find_batch(entry.in_flight, answer.first_record)
     if not BEHAVIOURS[k.variant.recovery] or answered is None or answer.error == Error.NONE:
@@ -281,7 +281,7 @@ def closes_gap(client: Client, entry: PartitionEntry, gap: Batch) -> bool:
 
 
 def throws_below_zero(k: Configuration, client: Client, entry: PartitionEntry, gap: Batch) -> bool:
-    """Whether a batch behind a gap would begin below 0, where THROWS_BELOW_ZERO."""
+    """Whether a batch behind a gap would begin below 0, if THROWS_BELOW_ZERO."""
     behind = (b.batch for b in entry.in_flight if b.batch.first_record != gap.first_record)
     return (
         has(k, B.THROWS_BELOW_ZERO)
@@ -291,7 +291,7 @@ def throws_below_zero(k: Configuration, client: Client, entry: PartitionEntry, g
 
 
 def move_old_parts(k: Configuration, client: Client, partition: int, gap: Batch) -> Client:
-    """The client whose batches of an old producer id moved up, where RENUMBERS_OLD_PARTS."""
+    """The client after batches of an old producer id moved up, if RENUMBERS_OLD_PARTS."""
     if not has(k, B.RENUMBERS_OLD_PARTS):
         return client
     in_flight = client.partitions[partition].in_flight
@@ -311,7 +311,7 @@ def move_up(b: InFlightBatch, gap: Batch) -> InFlightBatch:
 
 
 def same_sequence(k: Configuration, client: Client, partition: int, batch: Batch) -> frozenset[int]:
-    """The batches in flight that the collection takes for this one: TRACKS_BY_SEQUENCE."""
+    """The batches in flight that the collection confuses with this one: TRACKS_BY_SEQUENCE."""
     if not has(k, B.TRACKS_BY_SEQUENCE) or not responses.is_mine(client, batch):
         return frozenset()
     in_flight = client.partitions[partition].in_flight
@@ -331,8 +331,8 @@ def untracked_with_late(
 def update_untracked(
     k: Configuration, before: Client, after: Client, partition: int, untracked: frozenset[int]
 ) -> frozenset[int]:
-    """The batches in flight that the collection does not hold after a step. The parts of an old
-    batch that is split are tracked again. TransactionManager.removeInFlightBatch,
+    """The batches in flight that are missing from the collection after a step. If an old batch is
+    split, its parts are tracked again. TransactionManager.removeInFlightBatch,
     RecordAccumulator.splitAndReenqueue."""
     if not has(k, B.CLEARS_TRACKED_BATCHES):
         return frozenset()
@@ -359,8 +359,8 @@ def new_parts(was: PartitionEntry, now: PartitionEntry) -> frozenset[int]:
 def disconnect(
     k: Configuration, client: Client, partition: int, overdue: int, untracked: frozenset[int]
 ) -> tuple[Client, frozenset[int]]:
-    """The client after its connection is lost, and the batches that it does not track then. It
-    goes batch by batch where tracking matters, expired ones first: FAILS_EXPIRED_BATCHES_AGAIN."""
+    """The client after its connection is lost, and the batches that are untracked then. If tracking
+    matters, batches are handled one by one, expired ones first: FAILS_EXPIRED_BATCHES_AGAIN."""
     in_flight, late = client.partitions[partition].in_flight, client.partitions[partition].given_up
     if not untracked and not (has(k, B.FAILS_EXPIRED_BATCHES_AGAIN) and late):
         return responses.on_disconnect(k, client, partition, overdue), frozenset()
@@ -380,7 +380,7 @@ def disconnect(
 
 
 def thrown_batches(before: PartitionEntry, after: PartitionEntry) -> InFlight:
-    """The batches that left the flight without an outcome: an exception was in the way."""
+    """The batches that an exception removed from the flight without an outcome."""
     left = first_records(after.in_flight)
     return tuple(
         b
@@ -392,8 +392,8 @@ def thrown_batches(before: PartitionEntry, after: PartitionEntry) -> InFlight:
 
 
 def expire_thrown(k: Configuration, client: Client, partition: int, b: InFlightBatch) -> Client:
-    """The client after the delivery timeout of such a batch, whose sequences are unresolved then
-    if it was sent more than once. Sender.getExpiredInflightBatches."""
+    """The client after the delivery timeout of such a batch; the batch's sequences are then
+    unresolved if it was sent more than once. Sender.getExpiredInflightBatches."""
     after = fail_batch(k, client, partition, b)
     if not b.attempts:
         return after
@@ -403,5 +403,5 @@ def expire_thrown(k: Configuration, client: Client, partition: int, b: InFlightB
 
 
 def expires_thrown(k: Configuration) -> bool:
-    """Whether EXPIRES_THROWN_BATCHES; up to 2.0 nothing in flight expires."""
+    """Whether EXPIRES_THROWN_BATCHES; up to 2.0 batches in flight do not expire."""
     return has(k, B.EXPIRES_THROWN_BATCHES) and k.variant.expiry == Expiry.DELIVERY_TIMEOUT

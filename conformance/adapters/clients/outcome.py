@@ -1,4 +1,4 @@
-"""What became of one run of a client: its judgement, and what it shows of the guarantees."""
+"""The outcome of one run of a client: its judgement, and the guarantees that it shows."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ TOLD_LITTLE: Final = "the client closed, and did not tell what became of most re
 
 @dataclass(frozen=True, slots=True)
 class ClientRunOutcome:
-    """What became of one run: `found` counts it as one trace whose steps are its requests; `why`
-    says why it is undecided; by the protocol also where it diverges from the model.
-    `shows_nothing`: neither the protocol's rules nor what was acknowledged could be judged."""
+    """The outcome of one run: `found` counts the run as one trace whose steps are its requests.
+    `why` says why it is undecided; for a run that diverges from the model, why the protocol leaves
+    it undecided. `shows_nothing`: neither the protocol's rules nor the
+    acknowledgements could be judged."""
 
     verdict: str
     unfinished: bool
@@ -57,13 +58,13 @@ class ClientRunOutcome:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the client ended, told the application what became of each record, and sent
-        nothing."""
+        """Whether the client ended and reported the outcome of each record, but sent no request."""
         return self.why == SENT_NOTHING
 
     def is_undecided(self, judge: str) -> bool:
-        """Whether what is judged by stays open: the protocol's rules need no explanation of what
-        a client did, but that it did something, and that its application was told."""
+        """Whether the criterion of the verdict stays open. The protocol's rules need no explanation
+        of the client's behaviour, only that the client acted and reported outcomes to its
+        application."""
         if judge == "protocol":
             return self.shows_nothing if self.verdict == UNDECIDED else bool(self.why)
         return self.verdict == UNDECIDED
@@ -81,11 +82,11 @@ class ClientRunOutcome:
 
 
 def outcome_of(variant: Variant, trace: ClientTrace) -> ClientRunOutcome:
-    """Judge one run. One whose records were counted in another order shows nothing of
-    guarantees.
+    """Judge one run. If its records were counted in another order, it shows no guarantees.
 
     A run that the model does not explain is judged by the protocol's rules and by the guarantees
-    alone, which hold for any client; one that it does, by the rules about what it does not have.
+    alone, which hold for any client. A run that the model explains is also judged by the rules
+    about behaviour that the model lacks.
     """
     judgement = judge_trace(variant, trace)
     is_explained = judgement.verdict == EXPLAINED
@@ -115,9 +116,9 @@ def outcome_of(variant: Variant, trace: ClientTrace) -> ClientRunOutcome:
 def decide(
     trace: ClientTrace, judgement: ClientJudgement, breach: Breach | None
 ) -> tuple[str, str]:
-    """The verdict of a run, and why it is undecided. What breaks a rule is decided, whatever comes
-    after. A run that did not end, or sent nothing, shows nothing; nor does one that the model does
-    not explain and whose application was told little."""
+    """The verdict of a run, and why it is undecided. A run that breaks a rule is decided, whatever
+    comes after. A run that did not end, or sent no request, shows nothing; nor does a run that the
+    model does not explain and whose application received few outcomes."""
     if breach is not None:
         return DIVERGES, ""
     if judgement.verdict == DIVERGES:
@@ -128,22 +129,22 @@ def decide(
 
 
 def untold(trace: ClientTrace) -> str:
-    """What is missing if the client has closed and told its application of few records; one or two
-    may be left out behind a fatal error, which is a policy."""
+    """The missing outcomes, if the client has closed and reported the outcomes of few records. One
+    or two may be missing after a fatal error, which is a policy."""
     sends = trace.plan.sends
     told = sum((send.partition, send.number) in trace.outcomes for send in sends)
     return TOLD_LITTLE if 2 * told < len(sends) else ""
 
 
 def observe(variant: Variant, trace: ClientTrace, judgement: ClientJudgement) -> ObservedProperties:
-    """What a run shows of the guarantees, if it ended and its records were counted in order."""
+    """The guarantees that a run shows, if it ended and its records were counted in order."""
     if trace.problem or renumber_records(trace) is not trace:
         return ObservedProperties()
     return observe_run(variant, trace, judgement.client or client_by_outcomes(variant, trace))
 
 
 def broken_guarantee(trace: ClientTrace, name: str) -> Breach:
-    """A guarantee that is broken although no rule is: at the end of the run."""
+    """A guarantee that is broken although no rule is, reported at the end of the run."""
     stored = {(batch.partition, record) for batch in trace.stored for record in batch.records}
     acknowledged = {record for record, outcome in trace.outcomes.items() if not outcome.error}
     missing = ", ".join(f"{p}:{n}" for p, n in sorted(acknowledged - stored)) or "none"
@@ -155,7 +156,7 @@ def broken_guarantee(trace: ClientTrace, name: str) -> Breach:
 
 
 def errors_in(trace: ClientTrace) -> frozenset[str]:
-    """The names of the error codes that were answered, as far as the model has them."""
+    """The names of the error codes in answers, as far as the model has them."""
     codes = {e.value: e.name for e in Error}
     answered = [e.error for e in trace.events if isinstance(e, ProducerIdAnswered)] + [
         row.error for e in trace.events if isinstance(e, ProduceAnswered) for row in e.partitions
@@ -169,8 +170,8 @@ def finding_of(
     breach: Breach | None,
     breaks_promise: bool,
 ) -> Finding:
-    """A divergence as data, as in `conformance.judging.plan`; its `trace` is a file's name. A
-    breach of the protocol goes before what the model of the Java client says."""
+    """A divergence as data, as in `conformance.judging.plan`; its `trace` is the name of a file. A
+    breach of the protocol takes precedence over a difference from the model of the Java client."""
     first = judgement if breach is None else breach
     breaks = Severity.POLICY if breach is None else Severity.PROTOCOL
     return {
@@ -187,5 +188,5 @@ def finding_of(
 
 
 def trace_name(run: int) -> str:
-    """The file of a run's trace."""
+    """The name of the file with a run's trace."""
     return f"run-{run:05d}.jsonl"

@@ -1,8 +1,8 @@
-"""Client processes: Apache Kafka's own of a release, or any command that speaks the same lines.
+"""Client processes: Apache Kafka's own client of a release, or any command with the same lines.
 
-A client reads a line for each run and writes one for each record's outcome; see
-`adapters/JavaClient.java` for both forms. A command serves one run at a time in each of its
-processes, the Java client many at once in one.
+A client reads a line for each run, and writes a line for each record's outcome; see
+`adapters/JavaClient.java` for both formats. A command serves one run at a time in each of its
+processes; the Java client serves many at once in one process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OF_PYTHON: Final = {
     "aiokafka": ("aiokafka_client.py", "aiokafka"),
     "kafka-python": ("kafka_python_client.py", "kafka"),
 }
-"""Clients in Python whose adapters are shipped: the file, and the module that it needs."""
+"""Clients in Python with an adapter in this package: the file, and the module that it needs."""
 DISTRIBUTIONS: Final = {"confluent_kafka": "confluent-kafka", "kafka": "kafka-python"}
 FRANZ: Final = "franz-go"
 KAFKAJS: Final = "kafkajs"
@@ -54,15 +54,15 @@ JVM_OPTIONS: Final = (
 )
 
 EXIT_SECONDS: Final = 5
-"""A client that has closed its output ends within this time, or lives on."""
+"""A client that has closed its output ends within this time, or stays alive."""
 
 Clock = Callable[[int], int]
-"""From nanoseconds of the monotonic clock to microseconds since a run began."""
+"""Converts nanoseconds of the monotonic clock to microseconds since a run began."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCommand:
-    """How to start a client, and how many runs one process serves at once."""
+    """The command that starts a client, and the number of runs that one process serves at once."""
 
     name: str
     arguments: tuple[str, ...]
@@ -72,7 +72,7 @@ class ClientCommand:
 def client_command(text: str) -> ClientCommand:
     """The client that `--client` names: `java:RELEASE`, one of SHIPPED, else a command.
 
-    Raises MissingTool, FetchFailed, BadUse for a command that is none.
+    Raises MissingTool, FetchFailed, BadUse for a text that is no command.
     """
     if not text.startswith(JAVA):
         return ClientCommand(text, check_command(text), runs_at_once=1)
@@ -82,7 +82,7 @@ def client_command(text: str) -> ClientCommand:
 
 
 def shipped_command(name: str) -> tuple[str, ...]:
-    """What starts a client of SHIPPED. Raises BadUse where its runtime is missing."""
+    """The command that starts a client of SHIPPED. Raises BadUse if its runtime is missing."""
     if name == FRANZ:
         try:
             return (str(go_binary(ADAPTERS / "franz", "franz")),)
@@ -110,7 +110,7 @@ def client_version(text: str) -> str:
 
 
 def installed_version(module: str) -> str:
-    """The version of the distribution of a module, "missing" without one."""
+    """The version of a module's distribution, "missing" if it is not installed."""
     try:
         return version(DISTRIBUTIONS.get(module, module))
     except PackageNotFoundError:
@@ -118,7 +118,7 @@ def installed_version(module: str) -> str:
 
 
 def node_with_kafkajs() -> tuple[str, ...]:
-    """Node.js, told where kafkajs is: got once through npm. Raises BadUse."""
+    """Node.js with a path to kafkajs, which is fetched once through npm. Raises BadUse."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         raise BadUse(f"--client {KAFKAJS}: Node.js is not installed; type: apt-get install npm")
@@ -136,7 +136,7 @@ def node_with_kafkajs() -> tuple[str, ...]:
 
 
 def check_command(text: str) -> tuple[str, ...]:
-    """The words of a command that can be started. Raises BadUse."""
+    """The words of a command, if it can be started. Raises BadUse."""
     if text in SHIPPED:
         return shipped_command(text)
     try:
@@ -150,7 +150,7 @@ def check_command(text: str) -> tuple[str, ...]:
 
 
 def client_jars(release: str) -> Path:
-    """The folder with the jars of a release's clients, got once through Maven.
+    """The folder with the jars of a release's clients, fetched once through Maven.
 
     Raises MissingTool, FetchFailed.
     """
@@ -164,7 +164,7 @@ def client_jars(release: str) -> Path:
 
 @dataclass(slots=True)
 class ClientReport:
-    """What a client reported of a run, with times by `clock`; `problem` says why it did not end."""
+    """A client's report of a run, with times by `clock`; `problem` says why the run did not end."""
 
     clock: Clock
     handed_us: dict[Record, int] = field(default_factory=dict)
@@ -230,17 +230,18 @@ class ClientProcess:
         self._held.clear()
 
     def hold_ports(self, ports: Iterable[socket.socket]) -> None:
-        """Keep ports from being reused as long as the client lives."""
+        """Keep ports from being reused while the client lives."""
         self._held += ports
 
     @property
     def is_alive(self) -> bool:
-        """Whether it takes more runs."""
+        """Whether the client takes more runs."""
         return not self._reading.done()
 
     async def run(self, plan: RunPlan, bootstrap: str, clock: Clock) -> ClientReport:
-        """Run a plan to its end, or as long as it may take: twice that while a process starts. One
-        that serves a run at a time and hangs in it would let the next wait: another is started."""
+        """Run a plan to its end, or for as long as it may take: twice as long while a process
+        starts. A client that serves one run at a time and hangs in it would block the next run, so
+        another process is started."""
         report, ended = ClientReport(clock), asyncio.Event()
         limit_s = plan.timeout_s if self._has_run else 2 * plan.timeout_s
         self._runs[str(plan.number)] = report, ended
@@ -265,7 +266,7 @@ class ClientProcess:
             self._take_line(line.decode(errors="replace").split())
         if not self._runs:
             return
-        with suppress(TimeoutError):  # it may close its output, and live on
+        with suppress(TimeoutError):  # it may close its output and stay alive
             await asyncio.wait_for(self._process.wait(), EXIT_SECONDS)
         code = self._process.returncode
         how = "closed its output" if code is None else f"ended with exit code {code}"
@@ -274,7 +275,7 @@ class ClientProcess:
             ended.set()
 
     def _take_line(self, words: Sequence[str]) -> None:
-        """Take one line of a client; a line about no run is its own business."""
+        """Take one line of a client; a line that is not about a run is ignored."""
         report, ended = self._runs.get(words[0] if words else "", (None, None))
         if report is None or ended is None:
             return

@@ -1,10 +1,10 @@
-"""What the protocol asks of any idempotent producer, checked on what a run put on the wire.
+"""The protocol's rules for any idempotent producer, checked on the messages of a run.
 
 The model of the Java client is one way to keep these rules. A client that the model does not
-explain, and that keeps them all, differs from Java's in its policy alone: when it asks for a
-producer id, what it sends again and when, which records share a batch.
+explain, but that keeps them all, differs from the Java client only in its policy: when it asks for
+a producer id, which batches it retries and when, which records share a batch.
 
-Each rule is a function that gives its first breach. Sources: KIP-98 (ids, epochs, sequences),
+Each rule is a function that returns its first breach. Sources: KIP-98 (ids, epochs, sequences),
 KIP-360 (epochs that a client takes by itself), KAFKA-5494 (five batches in flight).
 """
 
@@ -30,7 +30,8 @@ from conformance.adapters.clients.trace import (
 from impl.protocol.errors import ErrorCode
 
 MOST_IN_FLIGHT: Final = 5
-"""Batches of a producer that a leader remembers: ProducerStateEntry.NUM_BATCHES_TO_RETAIN."""
+"""The number of a producer's batches that a leader remembers:
+ProducerStateEntry.NUM_BATCHES_TO_RETAIN."""
 
 MAY_BE_STORED: Final = frozenset(
     {
@@ -43,12 +44,13 @@ MAY_BE_STORED: Final = frozenset(
 """Answers after which a batch may be in the log."""
 
 Numbering = tuple[int, int, int]
-"""A partition, a producer id and an epoch: sequences count for each by themselves."""
+"""A partition, a producer id and an epoch: each such triple has its own sequences."""
 
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A rule that the event at `position` breaks: what it asks, and what was seen, by field."""
+    """A rule that the event at `position` breaks: the expected and the observed values, by
+    field."""
 
     rule: str
     position: int
@@ -59,7 +61,7 @@ class Breach:
 @dataclass(frozen=True, slots=True)
 class SentBatch:
     """A batch in one request. `ended` is the position of its answer, or of the end of its
-    connection; `error` the answer's code, None if there was none."""
+    connection; `error` is the answer's code, None if no answer came."""
 
     position: int
     batch: WireBatch
@@ -68,7 +70,7 @@ class SentBatch:
 
     @property
     def numbering(self) -> Numbering:
-        """What its sequences count for."""
+        """The triple within which its sequences count."""
         b = self.batch
         return b.partition, b.producer_id, b.producer_epoch
 
@@ -99,7 +101,8 @@ def attempts_of(trace: ClientTrace) -> list[SentBatch]:
 def end_of(
     trace: ClientTrace, position: int, request: ProduceRequested, partition: int
 ) -> tuple[int, int | None]:
-    """Where a request's part for one partition was answered and how, or where it was lost."""
+    """The position and error of the answer to a request's part for one partition, or the position
+    at which the answer was lost."""
     for number in range(position + 1, len(trace.events)):
         event = trace.events[number]
         if event.connection != request.connection:
@@ -206,8 +209,8 @@ def with_what_may_be_stored(
 
 
 def forgotten_at(attempts: Iterable[SentBatch], position: int) -> int:
-    """The last of the attempts that was answered, before this position, by a leader that does not
-    know the producer; -1 if there is none."""
+    """The last of these attempts that a leader without state of the producer had answered before
+    this position; -1 if there is none."""
     unknown = ErrorCode.UNKNOWN_PRODUCER_ID
     places = [a.position for a in attempts if a.error == unknown and a.ended < position]
     return max(places, default=-1)
@@ -253,7 +256,8 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 BESIDE_THE_MODEL: Final = (waits_for_all_replicas,)
-"""The rules about what no model of a client has: a run that a model explains may break them."""
+"""Rules about behaviour that no model of a client has: a run that the model explains may break
+them."""
 
 
 def first_breach(trace: ClientTrace, rules: Iterable[Rule] = RULES) -> Breach | None:

@@ -2,14 +2,14 @@
 
 Three rules:
 
-1. A request is noted when it is read, a response just before it is written: a request that was
-   noted earlier was sent without knowledge of a response noted later.
-2. A connection that is cut carries no more responses but is read to its end.
+1. A request is noted when it is read, a response just before it is written. So a client that sent a
+   request did not know a response that is noted after the request.
+2. A connection that is cut carries no more responses, but is read to its end.
 3. No request is handled twice.
 
-Theory of operation: two ports, the bootstrap address and the only node, `impl`'s. Each connection
-has a reader, which notes requests and draws their faults, and a worker, which hands them to the
-node and responds in order.
+Theory of operation: the proxy has two ports, the bootstrap address and the only node, which is
+`impl`'s. Each connection has a reader, which notes requests and draws their faults, and a worker,
+which passes them to the node and responds in order.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ from impl.protocol.schemas import ApiKey
 
 HOST: Final = "127.0.0.1"
 NOBODY: Final = -1
-"""The connection of what another producer does."""
+"""The connection number of another producer's requests."""
 MARKERS_WITHIN_MS: Final = 1_000
 CHUNK_BYTES: Final = 1 << 16
 READ_TO_END_S: Final = 5.0
-"""How long to wait for a client that has ended to close its connections."""
+"""The longest wait for a client that has ended to close its connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +94,14 @@ class ProxiedConnection:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it carries no more responses."""
+        """Whether the connection carries no more responses."""
         gone = self.is_cut or self.is_stalled or self.is_closed
         return gone or self.writer.is_closing()
 
 
 class Proxy:
-    """One run's network: an asynchronous context manager. `events` is what happened so far."""
+    """One run's network: an asynchronous context manager. `events` has everything that happened so
+    far."""
 
     def __init__(self, plan: RunPlan) -> None:
         self.events: list[ConnectionEvent] = []
@@ -146,13 +147,13 @@ class Proxy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def read_to_end(self) -> None:
-        """Wait until each connection is read to its end: a busy machine is slow to show it."""
+        """Wait until each connection is read to its end, which takes a while on a busy machine."""
         if self._readers:
             await asyncio.wait(self._readers, timeout=READ_TO_END_S)
 
     def duplicate_ports(self) -> list[socket.socket]:
-        """The run's listening sockets, to be held while its client lives: a client that still
-        looks for its node must not find that of a later run."""
+        """The run's listening sockets, to be held while its client lives: a client that still looks
+        for its node must not find the node of a later run."""
         return [server.sockets[0].dup() for server in self._servers]
 
     def stored_batches(self, topic: str) -> tuple[WireBatch, ...]:
@@ -217,7 +218,8 @@ class Proxy:
             header, body = decode_request(payload)
             self._note_request(connection, header, body)
         except (DecodeError, ValueError) as error:
-            # What impl's node does not understand either, it answers or refuses itself.
+            # If impl's node does not understand a request either, it answers or refuses the request
+            # itself.
             if payload[:2] == ApiKey.PRODUCE.to_bytes(2, "big"):
                 self.problem = f"connection {connection.number}: {error}"
             header, body = {"api_key": -1, "api_version": -1, "correlation_id": -1}, {}
@@ -273,7 +275,7 @@ class Proxy:
             connection.writer.write_eof()
 
     def _respond(self, request: ProxiedRequest) -> bytes | None:
-        """The node's response, or that of the fault in its place."""
+        """The node's response, or the response of the fault in its place."""
         fault, header = request.fault, request.header
         if fault.kind == FaultKind.FENCE:
             self._ask_node(taking_over())
@@ -295,8 +297,8 @@ class Proxy:
             return None
 
     def _respond_with_error(self, request: ProxiedRequest) -> bytes | None:
-        """The response to a Produce with the fault's error for some partitions; for the others
-        it is the node's."""
+        """The response to a Produce with the fault's error for some partitions; the other
+        partitions have the node's rows."""
         fault, header, payload = request.fault, request.header, request.payload
         hit = [
             (topic, row)
@@ -342,7 +344,7 @@ def decode_answer(header: Value, answer: bytes) -> Value:
 
 
 def rows_of(body: Value) -> list[tuple[Value, Value]]:
-    """Each partition of a Produce request or response, beside its topic."""
+    """Each partition of a Produce request or response, with its topic."""
     return [(topic, row) for topic in body["topics"] for row in topic["partitions"]]
 
 
@@ -372,7 +374,7 @@ def without_partitions(body: Value, partitions: set[int]) -> Value:
 
 
 def with_error(body: Value, hit: list[tuple[Value, Value]], fault: RequestFault) -> Value:
-    """A Produce response with the fault's error for some partitions, each beside its topic."""
+    """A Produce response with the fault's error for some partitions, each with its topic."""
     kept = without_partitions(body, {row["index"] for _, row in hit})["topics"]
     error = {
         "error_code": fault.error,

@@ -1,8 +1,8 @@
-"""Records numbered in the order of their sequences, as the model counts them.
+"""Numbers records in the order of their sequences, as the model counts them.
 
-A part of a split batch that grows (KAFKA-9703) may pass over records that are on their way. The
-model's batches have consecutive records, so the records of such a run get other numbers; a run
-without such a batch stays as it is.
+A part of a split batch that grows (KAFKA-9703) may pass over records under way. The model's batches
+have consecutive records, so the records of such a run get other numbers; a run without such a batch
+stays unchanged.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def renumber_records(trace: ClientTrace) -> ClientTrace:
 
 
 def number_records(trace: ClientTrace, partition: int) -> NewNumbers:
-    """The new numbers of a partition's records: those that a batch took come behind those that it
-    had before."""
+    """The new numbers of a partition's records: those that a batch took later come behind those
+    that it had before."""
     order = sorted(send.number for send in trace.plan.sends if send.partition == partition)
     for _, batch in sent_batches(trace):
         if batch.partition == partition:
@@ -60,7 +60,7 @@ def number_records(trace: ClientTrace, partition: int) -> NewNumbers:
 
 def move_together(order: list[int], records: tuple[int, ...]) -> list[int]:
     """The order with each of some records directly behind the one before. Records that the
-    application did not send, or not in this order, are a divergence and change nothing."""
+    application did not send, or sent in another order, are a divergence and change nothing."""
     if not set(records) <= set(order) or list(records) != sorted(records):
         return order
     for before, taken in pairwise(records):

@@ -1,4 +1,4 @@
-"""A recorded run, judged once more: what it differs in, and the lines and the page that tell it."""
+"""A recorded run, judged once more: its differences, and the lines and page that show it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ WORST_FIRST = ("a promise", "the protocol")
 
 
 class JudgedRun(NamedTuple):
-    """A run; the worst of its `findings`, None where nothing differs; and both as text."""
+    """A run; the worst of its `findings`, None if nothing differs; and the run as lines and as a
+    page."""
 
     trace: ClientTrace
     outcome: ClientRunOutcome
@@ -33,7 +34,7 @@ class JudgedRun(NamedTuple):
 
 
 def is_client_trace(path: Path) -> bool:
-    """Whether a file is a run of a client; one that cannot be read is none."""
+    """Whether a file is a run of a client; False if it cannot be read."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return f'"format":"{FORMAT}"' in file.readline().replace('": ', '":')
@@ -42,7 +43,8 @@ def is_client_trace(path: Path) -> bool:
 
 
 def judge_file(path: Path, variant: str | None = None) -> JudgedRun:
-    """Judge the run in a file: by a variant, else by that of its run, or of its client's release.
+    """Judge the run in a file by the given variant, else by the variant of the run or of its
+    release.
 
     Raises BadClientTrace, UnknownVariant, OSError.
     """
@@ -61,14 +63,14 @@ def judge_run(variant: Variant, trace: ClientTrace) -> JudgedRun:
 
 
 def judge_one(variant: Variant, trace: ClientTrace) -> ClientRunOutcome:
-    """What became of one run, of either kind."""
+    """The outcome of one run, of either kind."""
     if isinstance(trace.plan, TransactionalPlan):
         return outcome_of_transactions(trace)
     return outcome_of(variant, trace)
 
 
 def lines_of(variant: Variant, trace: ClientTrace, finding: Mapping[str, Any] | None) -> list[str]:
-    """The run as text, up to what differs, and what that breaks."""
+    """The run as text, up to the event that differs, and what the difference breaks."""
     judged = judgement_for(variant, trace, finding)
     if finding is None:
         return [*format_run(trace, judged)]
@@ -79,7 +81,7 @@ def lines_of(variant: Variant, trace: ClientTrace, finding: Mapping[str, Any] | 
 def judgement_for(
     variant: Variant, trace: ClientTrace, finding: Mapping[str, Any] | None
 ) -> ClientJudgement:
-    """What the model of the Java client says of a run; of transactions, what the rules say."""
+    """The judgement by the model of the Java client; for transactions, by the rules."""
     if not isinstance(trace.plan, TransactionalPlan):
         return judge_trace(variant, trace)
     if finding is not None:

@@ -15,7 +15,8 @@ from conformance.adapters.clients.trace import ClientTrace
 async def record_runs(
     command: ClientCommand, plans: Iterable[RunPlan], at_once: int
 ) -> AsyncIterator[ClientTrace]:
-    """The trace of each run, in the order in which they end; `at_once` go on at the same time."""
+    """The trace of each run, in the order in which runs end; `at_once` of them run at the same
+    time."""
     plans = list(plans)
     at_once = min(at_once, len(plans))
     waiting = iter(plans)

@@ -30,7 +30,7 @@ from model.language import Step
 def retry_batch(
     k: Configuration, candidate: Candidate, client: Client, partition: int
 ) -> Step[Client, ProduceRequest]:
-    """The head of the queue is sent again. Raises Disabled."""
+    """The client sends the head of the queue again. Raises Disabled."""
     aside = behind_queue_head(candidate, partition)
     return step_without(lambda c: sending.send_again(k, c, partition), client, partition, aside)
 
@@ -38,7 +38,7 @@ def retry_batch(
 def send_new_batch(
     k: Configuration, candidate: Candidate, client: Client, partition: int, record_count: int
 ) -> Step[Client, ProduceRequest]:
-    """The next records are sent; a batch whose response was skipped does not count as awaited.
+    """The client sends the next records. A batch whose response was skipped is not awaited.
 
     Raises Disabled."""
     aside = of_partition(candidate.unhandled, partition)
@@ -50,7 +50,8 @@ def send_new_batch(
 def send_batch(
     k: Configuration, index: TraceIndex, candidate: Candidate, batch: WireBatch
 ) -> Iterator[tuple[str, Candidate]]:
-    """The candidate after it sent a batch, again or for the first time, and the rule of that."""
+    """The candidate after it sent a batch, for the first time or again, and the rule of that
+    step."""
     partition = batch.partition
     grown = legacy.grow_part(k, candidate.client, partition, batch.records)
     again = try_rule(retry_batch, k, candidate, grown, partition)
@@ -64,7 +65,7 @@ def send_batch(
 
 
 def is_same(batch: Batch, sent: WireBatch) -> bool:
-    """Whether a batch of the model is the one that was sent."""
+    """Whether a batch of the model is the batch that was sent."""
     numbers = (batch.producer_id, batch.producer_epoch, batch.base_sequence)
     return (
         numbers == (sent.producer_id, sent.producer_epoch, sent.base_sequence)
@@ -73,8 +74,8 @@ def is_same(batch: Batch, sent: WireBatch) -> bool:
 
 
 def skip_failed_records(index: TraceIndex, client: Client, batch: WireBatch) -> Client | None:
-    """The client whose next record is the batch's first: those before failed without being sent,
-    and use no sequence. Records that a part of a split batch takes later are passed over."""
+    """The client whose next record is the batch's first. Records before it failed without being
+    sent, and use no sequence. Records that a part of a split batch takes later are passed over."""
     entry = client.partitions[batch.partition]
     if batch.records[0] < entry.records_sent:
         return None
@@ -95,7 +96,7 @@ def skip_failed_records(index: TraceIndex, client: Client, batch: WireBatch) -> 
 def next_batches(
     k: Configuration, candidate: Candidate, partition: int, record_count: int
 ) -> Iterator[Batch]:
-    """The batches that the candidate may send to a partition: again, or its next new one."""
+    """The batches that the candidate may send to a partition: a retry, or its next new batch."""
     client = candidate.client
     again = try_rule(retry_batch, k, candidate, client, partition)
     new = try_rule(send_new_batch, k, candidate, client, partition, record_count)
@@ -103,9 +104,9 @@ def next_batches(
 
 
 def can_initialize(candidate: Candidate, event: ProducerIdRequested) -> bool:
-    """Whether the candidate sends this InitProducerId: it has no producer id, awaits none, and no
-    idempotent producer asks for an epoch. Sender.maybeSendAndPollTransactionalRequest, up to 3.5
-    Sender.maybeWaitForProducerId."""
+    """Whether the candidate sends this InitProducerId: it has no producer id, awaits none, and the
+    request has no epoch, for which no idempotent producer asks.
+    Sender.maybeSendAndPollTransactionalRequest, up to 3.5 Sender.maybeWaitForProducerId."""
     is_new = (event.producer_id, event.producer_epoch) == (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
     has_none = candidate.client.producer_id == NO_PRODUCER_ID and not candidate.client.fatal
     return is_new and has_none and candidate.initializing_on == -1

@@ -1,4 +1,4 @@
-"""The plan of a run: the configs of a producer, the records it sends, and the faults it meets.
+"""The plan of a run: the configs of a producer, its records, and the faults of its requests.
 
 A plan is one frozen value, a function of seed and number alone. Faults hit requests in their order
 of arrival, so a run repeats from its seed as far as a client's timing allows.
@@ -17,7 +17,7 @@ from impl.protocol.errors import ErrorCode
 TOPIC: Final = "records"
 PARTITIONS: Final = 2
 LEVEL: Final = 2
-"""The broker's transaction.version, unless a plan says another."""
+"""The broker's transaction.version, unless a plan names another."""
 DIGITS: Final = 4
 """The length of every record's value, so that all records have the same size."""
 
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 
 class FaultKind(StrEnum):
-    """What becomes of one request."""
+    """The fate of one request."""
 
     PASS = "pass"
     DELAY = "delay"
-    """Its response waits, and all responses behind it."""
+    """Its response is delayed, and so are all responses behind it."""
     REFUSE = "refuse"
     """The broker never sees it; the response is an error."""
     REPLACE = "replace"
@@ -42,7 +42,7 @@ class FaultKind(StrEnum):
     CUT_ANSWERED = "cut_answered"
     """The broker handles it; the connection ends before the response."""
     STALL = "stall"
-    """The broker handles it; the connection carries no response any more."""
+    """The broker handles it; the connection carries no more responses."""
     FENCE = "fence"
     """Another producer initializes the transactional id; then the broker handles it."""
 
@@ -54,7 +54,7 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestFault:
-    """What the network does with one request. `partition` limits an error to one of two."""
+    """The network's treatment of one request. `partition` limits an error to one of two."""
 
     kind: FaultKind = FaultKind.PASS
     error: ErrorCode = E.NONE
@@ -118,8 +118,8 @@ class ClientSettings:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A record: the `number`-th that the application sends to its partition, `after_ms` the one
-    before."""
+    """A record: the `number`-th that the application sends to its partition, `after_ms` after the
+    previous one."""
 
     partition: int
     number: int
@@ -128,8 +128,8 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """One run. The n-th Produce meets the n-th of `produce_faults`, then all pass; so does the
-    n-th InitProducerId with `init_faults`."""
+    """One run. The n-th Produce meets the n-th of `produce_faults`; all later ones pass. The same
+    holds for InitProducerId with `init_faults`."""
 
     seed: int
     number: int
@@ -141,7 +141,7 @@ class RunPlan:
 
     @property
     def timeout_s(self) -> float:
-        """How long a client may take for it."""
+        """The longest time that a client may take."""
         return 12.0
 
     @property
@@ -151,17 +151,17 @@ class RunPlan:
 
     @property
     def faults(self) -> Mapping[str, Sequence[RequestFault]]:
-        """The faults that the requests of an API meet, by its name."""
+        """The faults of an API's requests, by the API's name."""
         return {"PRODUCE": self.produce_faults, "INIT_PRODUCER_ID": self.init_faults}
 
     @property
     def configs(self) -> Mapping[str, str]:
-        """What the producer is configured with, by Kafka's names."""
+        """The producer's configs, by Kafka's names."""
         return self.settings.to_configs()
 
     @property
     def words(self) -> Sequence[str]:
-        """What the application does, as a client reads it."""
+        """The application's actions, in the form that a client reads."""
         return words_of(self.sends)
 
     def to_json(self) -> dict[str, Any]:
@@ -186,7 +186,7 @@ class RunPlan:
 
 
 def words_of(sends: Sequence[Send]) -> list[str]:
-    """Records and pauses as a client reads them."""
+    """Records and pauses in the form that a client reads."""
     words = []
     for send in sends:
         if send.after_ms:
@@ -200,7 +200,7 @@ def words_of(sends: Sequence[Send]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class FaultRange:
-    """The faults of one sort, any of which is drawn."""
+    """The faults of one kind, from which one is drawn."""
 
     kinds: tuple[FaultKind, ...]
     errors: tuple[ErrorCode, ...] = (E.NONE,)
@@ -208,7 +208,7 @@ class FaultRange:
     log_start_offsets: tuple[int, ...] = (-1,)
 
     def draw(self, random: Random) -> RequestFault:
-        """One of them; an error concerns one partition or all that the request has."""
+        """Draw one of them; an error affects one partition, or all partitions of the request."""
         kind, error = draw_one(random, self.kinds), draw_one(random, self.errors)
         is_slow = kind in (FaultKind.DELAY, FaultKind.CUT_LATE)
         return RequestFault(
@@ -221,7 +221,7 @@ class FaultRange:
 
 
 def draw_one(random: Random, values: Sequence[T]) -> T:
-    """One of some values; no random number is used up where there is no choice."""
+    """Draw one of some values; a single value consumes no random number."""
     return random.choice(values) if len(values) > 1 else values[0]
 
 

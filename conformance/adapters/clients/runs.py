@@ -1,7 +1,7 @@
 """`run --system client`: a real client in many runs, each under faults, judged by the model.
 
-In the report `traces` are runs, and `steps` the requests that were explained. A client's timing is
-its own, so that the reports of two runs of one seed need not be equal byte for byte.
+In the report `traces` are runs, and `steps` the explained requests. A client's timing is its own,
+so the reports of two runs with one seed need not be equal byte for byte.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ from proofs.run.progress import CountDisplay
 from proofs.say import note
 
 RUNS: Final = 500
-"""Runs, unless --traces says how many."""
+"""The number of runs without --traces."""
 AT_ONCE: Final = 8
-"""Runs that go on at the same time, unless --partitions says how many."""
+"""The number of runs at the same time without --partitions."""
 FAULTS: Final = ("connections", "none")
 NOT_FOR_CLIENTS: Final[Mapping[str, tuple[str, object]]] = {
     "--actors": ("actors", None),
@@ -83,7 +83,7 @@ NOT_FOR_CLIENTS: Final[Mapping[str, tuple[str, object]]] = {
     "--ignore": ("ignore", None),
     "--no-automatic-masks": ("automatic_masks", True),
 }
-"""Options of `run`, by their names there: the attribute, and its value without the option."""
+"""Options of `run` that do not apply, by name: the attribute, and its value without the option."""
 CLIENT_MODULES: Final = (
     "model.idempotent.client",
     "model.idempotent.responses",
@@ -96,8 +96,9 @@ TRACES: Final = "runs"
 
 @dataclass(frozen=True, slots=True)
 class ClientTask:
-    """What is judged: a client, by the model of a variant, in so many runs; by its transactions at
-    a `level` of transaction.version, by idempotent batches where that is None."""
+    """The question of a run: a client, the model of a variant, and the number of runs. With a
+    `level` of transaction.version the client's transactions are judged; with None, its idempotent
+    batches."""
 
     client: str
     variant: Variant
@@ -117,7 +118,7 @@ class ClientTask:
 
     @property
     def question(self) -> dict[str, Any]:
-        """What the report depends on."""
+        """The values on which the report depends."""
         return {
             "system": self.plan.system,
             "client": self.client,
@@ -130,10 +131,10 @@ class ClientTask:
 
 
 def run(plan: Plan, options: argparse.Namespace) -> int:
-    """Judge a client; the exit code.
+    """Judge a client, and return the exit code.
 
-    Raises BadUse, UnknownVariant, BadBaseline, OtherRun, Stopped, and BackendFailed where the
-    client cannot be started.
+    Raises BadUse, UnknownVariant, BadBaseline, OtherRun, Stopped, and BackendFailed if the client
+    cannot be started.
     """
     task = task_of(plan, options)
     return judge_and_report(
@@ -145,7 +146,7 @@ def run(plan: Plan, options: argparse.Namespace) -> int:
 
 
 def task_of(plan: Plan, options: argparse.Namespace) -> ClientTask:
-    """The task that the arguments make. Raises BadUse, UnknownVariant."""
+    """The task that the arguments describe. Raises BadUse, UnknownVariant."""
     if options.client is None:
         raise BadUse("--system client needs --client java:RELEASE or --client CMD")
     for name, (field, without) in NOT_FOR_CLIENTS.items():
@@ -161,7 +162,7 @@ def task_of(plan: Plan, options: argparse.Namespace) -> ClientTask:
 
 
 def level_of(options: argparse.Namespace) -> int | None:
-    """The broker's transaction.version for transactions, None where none are asked for. Raises
+    """The broker's transaction.version for transactions, None for runs without transactions. Raises
     BadUse."""
     if options.transactions:
         return LEVEL if options.level is None else int(options.level)
@@ -171,7 +172,7 @@ def level_of(options: argparse.Namespace) -> int | None:
 
 
 def variant_of(options: argparse.Namespace) -> Variant:
-    """The variant of the client's release, unless --variant says another.
+    """The variant of the client's release, unless --variant names another.
 
     Raises BadUse, UnknownVariant.
     """
@@ -189,7 +190,7 @@ def variant_of(options: argparse.Namespace) -> Variant:
 def judge_client(
     task: ClientTask, judge: str, directory: RunDirectory, baseline: Baseline
 ) -> Judged:
-    """All that the runs find. Raises KeyboardInterrupt, BackendFailed."""
+    """The result of all runs. Raises KeyboardInterrupt, BackendFailed."""
     assert directory.path is not None
     began, known = time.monotonic(), len(directory.journal)
     try:
@@ -199,7 +200,7 @@ def judge_client(
         raise BackendFailed(f"--client {task.client}: {error}") from error
     outcomes = [ClientRunOutcome.from_json(row) for row in directory.journal.values()]
     result = result_of(task, outcomes, judge, directory.path, baseline)
-    # Of the runs of this start alone: times of earlier ones are not kept.
+    # Only the runs of this start: times of earlier ones are not kept.
     seconds = round(time.monotonic() - began, 3)
     steps = sum(outcome.found.summary.steps for outcome in outcomes[known:])
     return result, [Wave(known, task.runs, seconds, steps, "client", None)]
@@ -208,7 +209,7 @@ def judge_client(
 async def judge_rest(
     task: ClientTask, command: ClientCommand, journal: Journal, traces: Path
 ) -> None:
-    """Run what is left; judging has a process of its own, so that no run waits for it."""
+    """Run all remaining plans. Judging has a process of its own, so that no run waits for it."""
     left = [number for number in range(task.runs) if f"run {number}" not in journal]
     if not left:
         note(f"judged before: {task.runs:,} runs")
@@ -243,7 +244,7 @@ def result_of(
     out: Path,
     baseline: Baseline,
 ) -> Result:
-    """What the runs gave; the trace of each divergence goes into `out`."""
+    """The result of the runs; the trace of each divergence is written to `out`."""
     total = reduce(Found.merge, (outcome.found for outcome in outcomes), Found())
     rows = (*KNOWN_DIFFERENCES, *baseline)
     undecided = undecided_runs(outcomes, judge)
@@ -267,8 +268,8 @@ def result_of(
 
 
 def undecided_runs(outcomes: Sequence[ClientRunOutcome], judge: str) -> list[ClientRunOutcome]:
-    """The runs that decide nothing. A few idle ones are no wonder, where timeouts are shorter than
-    a client's start; a client that is idle in half of its runs shows nothing in the others either.
+    """The runs that decide nothing. A few idle runs are normal if timeouts are shorter than a
+    client's start. If a client is idle in half of its runs, the other runs show nothing either.
     """
     idle = sum(outcome.is_idle for outcome in outcomes)
     is_mostly_idle = 2 * idle >= len(outcomes)
@@ -277,7 +278,7 @@ def undecided_runs(outcomes: Sequence[ClientRunOutcome], judge: str) -> list[Cli
 
 
 def prepared_of(task: ClientTask, out: Path) -> PreparedPlan:
-    """What the runs can cover: the client's rules, and the error codes that it is answered."""
+    """The points that runs can cover: the client's rules, and the error codes in its answers."""
     plan = replace(
         task.plan,
         system=f"client {client_version(task.client)}",
@@ -299,8 +300,8 @@ def rules_of_client() -> frozenset[str]:
 def group_findings(
     findings: Findings, rows: Baseline, task: ClientTask, out: Path
 ) -> Iterator[ReportedDivergence]:
-    """One divergence for all that differ in the same fields of the same request: of the worst the
-    shortest, its trace and its story in `out`."""
+    """One divergence for all findings in the same fields of the same request. Of the worst
+    findings, the shortest one's trace and story are written to `out`."""
     groups = add_up((signature.without_values, found) for signature, found in findings.items())
     for number, (signature, found) in enumerate(by_first_id(groups), start=1):
         name = f"divergences/{number:02d}-{signature.rule}.jsonl"
@@ -327,13 +328,13 @@ def group_findings(
 
 
 def worst_of(findings: Findings, group: Signature) -> Finding:
-    """Of all findings of a group the one that breaks most, the shortest of these."""
+    """The finding of a group that breaks most; among equals, the shortest."""
     kept = [f for s, o in findings.items() if s.without_values == group for f in o.shortest]
     return min(kept, key=lambda f: (WORST_FIRST.index(f["breaks"]), f["steps"], f["id"]))
 
 
 def text_of_rule(client: str, cause: Cause) -> str:
-    """What the rule of a cause says, and what is known of the client."""
+    """The text of the rule behind a cause, and known facts about the client."""
     named = {one.__name__: one for one in (*rules.RULES, *rules.POLICIES, *protocol_rules.RULES)}
     rule, known = named.get(cause.decider), known_cause(client, cause.text)
     said = inspect.getdoc(rule) or "" if rule else ""

@@ -1,7 +1,7 @@
-"""The recorded run of a client: its requests, the responses it got, and what it reported.
+"""The recorded run of a client: its requests, the responses to it, and its reports.
 
-A file is JSON lines: a header with format, version, client and plan, then one event a line, in
-the order in which the proxy saw or caused them. `at_us` counts from the start of the run.
+A file is JSON lines: a header with format, version, client and plan, then one event a line, in the
+order in which the proxy saw or caused them. `at_us` counts from the start of the run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNKNOWN: Final = -1
 ALL_REPLICAS: Final = -1
 """acks=all."""
 UNFINISHED: Final = "the client was not done in time"
-"""The problem of a run that timed out; what was recorded of it is judged."""
+"""The problem of a run that timed out; its recorded part is judged."""
 
 Record = tuple[int, int]
 """A partition, and the number of a record in it."""
@@ -34,8 +34,8 @@ class BadClientTrace(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WireBatch:
-    """A batch on the wire. `records` are the numbers that its records carry; a control batch has
-    none, and `marker` is COMMIT or ABORT."""
+    """A batch on the wire. `records` has the numbers in its records. A control batch has no
+    records; its `marker` is COMMIT or ABORT."""
 
     partition: int
     producer_id: int
@@ -73,17 +73,17 @@ class ConnectionOpened(ConnectionEvent):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCut(ConnectionEvent):
-    """The proxy ended its side: it sends nothing more and reads what is still on its way."""
+    """The proxy closed its side: it sends nothing more, and reads the data under way."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionClosed(ConnectionEvent):
-    """The client's side has ended."""
+    """The client closed its side."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProduceRequested(ConnectionEvent):
-    """A Produce request arrived; `acks` is what its client waits for."""
+    """A Produce request arrived; `acks` is the client's setting."""
 
     correlation_id: int
     batches: tuple[WireBatch, ...]
@@ -120,8 +120,8 @@ class ProducerIdAnswered(ConnectionEvent):
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorRequested(ConnectionEvent):
-    """A request of a transaction arrived, of the API of this name: AddPartitionsToTxn with its
-    `partitions`, AddOffsetsToTxn, TxnOffsetCommit with its `offset`, or EndTxn, which `commits`."""
+    """A request of a transaction arrived. `api` names it: AddPartitionsToTxn with its `partitions`,
+    AddOffsetsToTxn, TxnOffsetCommit with its `offset`, or EndTxn, which `commits`."""
 
     correlation_id: int
     api: str
@@ -170,10 +170,10 @@ NAMES: Final = {kind: name for name, kind in EVENTS.items()}
 
 @dataclass(frozen=True, slots=True)
 class RecordOutcome:
-    """What the client reported to the application of one record: an offset, or an error's name.
+    """The client's report of one record to the application: an offset, or the name of an error.
 
-    `handed_us` is when the application called `send`, at the earliest; `at_us` when the callback
-    ran, by the client's own clock, UNKNOWN if the client does not say.
+    `handed_us` is the earliest time at which the application called `send`; `at_us` is the time of
+    the callback, by the client's own clock, UNKNOWN if the client does not say.
     """
 
     at_us: int
@@ -188,10 +188,11 @@ ABORTED: Final = "aborted"
 
 @dataclass(frozen=True, slots=True)
 class ClientTrace:
-    """One recorded run. `stored` is what the logs held when it ended, at `ended_us`; `problem`
-    says why the client did not reach its end, if it did not. `ends` is what the application was
-    told of each transaction: COMMITTED, ABORTED or an error; `offset` what its group committed.
-    `variant` is the one by whose model it was judged when it was recorded, if it was by one."""
+    """One recorded run. `stored` is the content of the logs when it ended, at `ended_us`; `problem`
+    says why the client did not reach its end, if it did not. `ends` has the outcome of each
+    transaction that the application received: COMMITTED, ABORTED or an error. `offset` is the
+    committed offset of its group. `variant` is the variant of the model that judged the run when it
+    was recorded, if any."""
 
     client: str
     plan: RunPlan
@@ -223,7 +224,7 @@ def format_trace(trace: ClientTrace) -> str:
 
 
 def header_of(trace: ClientTrace) -> dict[str, Any]:
-    """What the first line says of the whole run."""
+    """The header, which describes the whole run."""
     return {
         "client": trace.client,
         "ended_us": trace.ended_us,

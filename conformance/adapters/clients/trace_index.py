@@ -1,7 +1,7 @@
-"""A trace indexed by time: what was observed before an event, and what is observed after it.
+"""A trace indexed by time: the observations before an event, and those after it.
 
-A run is judged after its end, so later events tell what happened unobserved: a connection was open
-until the last request on it, a record that was stored never expired.
+A run is judged after its end, so later events reveal unobserved ones: a connection was open until
+the last request on it; a record that was stored never expired.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SILENT: Final = "silent"
 
 
 class TraceIndex:
-    """A trace, advanced event by event. `now_us` is the time of the last event; `answers` are the
+    """A trace, advanced event by event. `now_us` is the time of the last event; `answers` has the
     responses of each connection so far, `requests` the Produce requests by correlation id."""
 
     def __init__(self, trace: ClientTrace) -> None:
@@ -93,9 +93,9 @@ class TraceIndex:
                 self._created_us.setdefault((batch.partition, number), created_us)
 
     def _earliest_send_us(self, connection: int, batch: WireBatch) -> int:
-        """The earliest time at which a batch was sent: after it was sent before, and after the
-        response to that, if it comes on the same connection. Its time of arrival says nothing: a
-        busy machine lets the proxy read late."""
+        """The earliest time at which a batch was sent: after its previous request, and after the
+        response to that if it came on the same connection. The arrival time says nothing, because
+        the proxy reads late on a busy machine."""
         record = batch.partition, batch.records[0]
         answered_on, answered_us = self._answered_us.get(record, (connection, 0))
         received_us = answered_us if answered_on == connection else 0
@@ -109,15 +109,15 @@ class TraceIndex:
     # Connections
 
     def may_have_ended(self, connection: int) -> bool:
-        """Whether the client may know by now that a connection has ended: no request on it comes
-        later. In a run that timed out, not every end was observed."""
+        """Whether the client may know by now that a connection has ended: no later request uses it.
+        In a run that timed out, not every end was observed."""
         if self._last_request.get(connection, -1) >= self._position:
             return False
         unobserved = self._trace.problem == UNFINISHED
         return unobserved or connection in self._ended or connection in self._closed
 
     def has_requests(self, connection: int) -> bool:
-        """Whether any request comes on a connection, at any time."""
+        """Whether any request uses a connection, at any time."""
         return connection in self._last_request
 
     def has_sent_batches(self, connection: int) -> bool:
@@ -153,9 +153,9 @@ class TraceIndex:
         return sizes
 
     def possible_sizes(self, partition: int, first: int) -> list[int]:
-        """The possible numbers of records in a batch from `first` on that was not yet observed:
-        that of the batch when it is observed later; else all its records fail, and no batch is
-        larger than those that were observed."""
+        """The possible numbers of records in a batch from `first` on that was not yet observed. If
+        the batch is observed later, its size is known. Otherwise all its records fail, and no batch
+        is larger than the observed ones."""
         size = self._next_size(partition, first)
         if size is not None:
             return [size]
@@ -177,12 +177,14 @@ class TraceIndex:
         )
 
     def last_sent_us(self, partition: int, number: int) -> int:
-        """The earliest time at which a record was last sent; its batch's creation, if never."""
+        """The earliest time at which a record was last sent; if it was never sent, its batch's
+        creation."""
         created_us = self.created_us(partition, number)
         return self._last_sent_us.get((partition, number), created_us)
 
     def created_us(self, partition: int, first: int) -> int:
-        """The earliest time at which a batch was created; parts keep that of the split batch."""
+        """The earliest time at which a batch was created; parts have the time of the split
+        batch."""
         return self._created_us.get((partition, first), self._handed_us(partition, first))
 
     # Records
@@ -195,7 +197,8 @@ class TraceIndex:
         return FAILED if outcome.error else STORED
 
     def outcome_us(self, partition: int, number: int) -> int:
-        """When the application received a record's outcome, by the client's clock; or UNKNOWN."""
+        """The time at which the application received a record's outcome, by the client's clock; or
+        UNKNOWN."""
         outcome = self._trace.outcomes.get((partition, number))
         return UNKNOWN if outcome is None else outcome.at_us
 
@@ -213,7 +216,7 @@ class TraceIndex:
 
 
 def appended_records(trace: ClientTrace) -> Iterator[Record]:
-    """The records that a batch did not have when it was sent first."""
+    """The records that a batch did not have when it was first sent."""
     counts: dict[Record, int] = {}
     for _, batch in sent_batches(trace):
         count = counts.setdefault((batch.partition, batch.records[0]), len(batch.records))

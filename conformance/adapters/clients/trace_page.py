@@ -1,5 +1,5 @@
-"""A client's run as the page on which all traces are drawn: requests and answers as arrows, what
-the network did to them, and the logs at the end."""
+"""Draws a client's run on the page that shows all traces: requests and answers as arrows, faults of
+the network, and the logs at the end."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SAID: Final[Mapping[type[ConnectionEvent], str]] = {
     ConnectionCut: "connection {} cut",
     TransactionalIdFenced: "fenced by another",
 }
-"""What is no message, as the picture names it."""
+"""The names of events that are not messages."""
 OF_CLIENT: Final = (*REQUESTS, ConnectionOpened, ConnectionClosed)
 OF_NETWORK: Final = (ConnectionCut, TransactionalIdFenced)
 NEVER_DELIVERED: Final = (FaultKind.CUT, FaultKind.REFUSE)
@@ -61,7 +61,7 @@ Asked = dict[tuple[int, int], RequestFault]
 
 
 def client_page(trace: ClientTrace, finding: Mapping[str, Any] | None, lines: Sequence[str]) -> str:
-    """The page, up to the step that differs; `lines` are the same as text."""
+    """The page, up to the step that differs; `lines` show the same as text."""
     until = len(trace.events) if finding is None else finding["steps"]
     faults = faults_of(trace)
     asked: Asked = {}
@@ -91,7 +91,7 @@ def client_page(trace: ClientTrace, finding: Mapping[str, Any] | None, lines: Se
 
 
 def ends_of(trace: ClientTrace) -> str:
-    """What the application was told of its transactions."""
+    """The outcomes of its transactions that the application received."""
     return ", ".join(f"transaction {number} {end}" for number, end in sorted(trace.ends.items()))
 
 
@@ -104,7 +104,8 @@ def differs_of(finding: Mapping[str, Any] | None) -> list[list[str]]:
 
 
 def faults_of(trace: ClientTrace) -> dict[int, RequestFault]:
-    """The fault of each request, by the position of its event; those of an API are in order."""
+    """The fault of each request, by the position of its event. The faults of an API apply in
+    order."""
     left = {api: iter(faults) for api, faults in trace.plan.faults.items()}
     found = {}
     for position, event in enumerate(trace.events):
@@ -126,7 +127,7 @@ def event_json(
     fault: RequestFault,
     asked: Asked,
 ) -> dict[str, Any]:
-    """One event as the page shows it."""
+    """One event in the form that the page shows."""
     said = format_event(event)
     moves = list(moves_of(number, event, fault, asked))
     actor = moves[0]["from"] if moves else actor_of(event)
@@ -143,14 +144,14 @@ def event_json(
 
 
 def actor_of(event: ConnectionEvent) -> str:
-    """Who does what is no message."""
+    """The actor of an event that is not a message."""
     if isinstance(event, OF_CLIENT):
         return CLIENT
     return NETWORK if isinstance(event, OF_NETWORK) else NODE
 
 
 def fields_of(event: ConnectionEvent) -> Iterator[list[str]]:
-    """What a message has, place by place."""
+    """The fields of a message, place by place."""
     for name, value in asdict(event).items():
         if isinstance(value, tuple) and value and isinstance(value[0], dict):
             for index, row in enumerate(value):
@@ -160,14 +161,14 @@ def fields_of(event: ConnectionEvent) -> Iterator[list[str]]:
 
 
 def value_text(value: Any) -> str:
-    """A field's value; records one after the other."""
+    """The text of a field's value; records are listed one by one."""
     if isinstance(value, tuple | list):
         return ", ".join(map(value_text, value)) or "none"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def name_of(event: ConnectionEvent) -> str:
-    """What the event is called in the picture."""
+    """The name of the event in the picture."""
     if isinstance(event, CoordinatorRequested):
         return event.api
     if isinstance(event, CoordinatorAnswered):
@@ -178,7 +179,7 @@ def name_of(event: ConnectionEvent) -> str:
 def moves_of(
     number: int, event: ConnectionEvent, fault: RequestFault, asked: Asked
 ) -> Iterator[dict[str, Any]]:
-    """The message of an event: it sets out, and arrives or does not."""
+    """The message of an event: it leaves, and arrives or does not."""
     if isinstance(event, REQUESTS):
         asked[event.connection, event.correlation_id] = fault
         fate = "LOST" if fault.kind in NEVER_DELIVERED else "DELIVERED"
@@ -195,7 +196,7 @@ def moves_of(
 
 
 def label_of(event: ConnectionEvent) -> str:
-    """What tells a request from others."""
+    """A label that distinguishes requests."""
     if isinstance(event, ProduceRequested):
         one, *more = event.batches
         numbers = f"epoch {one.producer_epoch} sequence {one.base_sequence}"
@@ -216,7 +217,7 @@ def error_of(event: ProduceAnswered | ProducerIdAnswered | CoordinatorAnswered) 
 
 
 def partitions_of(trace: ClientTrace) -> list[int]:
-    """The partitions that hold something."""
+    """The partitions with a record or batch."""
     return sorted({batch.partition for batch in trace.stored})
 
 
@@ -232,7 +233,7 @@ def log_json(partition: int, trace: ClientTrace) -> dict[str, Any]:
 
 
 def lines_of(batch: WireBatch, offset: int, fate: str) -> list[str]:
-    """A batch, a line a fact."""
+    """A batch, one line for each fact."""
     ids = f"producer {batch.producer_id} epoch {batch.producer_epoch}"
     if batch.marker:
         return [f"offset {offset} {batch.marker}", ids]
@@ -242,7 +243,8 @@ def lines_of(batch: WireBatch, offset: int, fate: str) -> list[str]:
 
 
 def fate_of(stored: Sequence[WireBatch], index: int) -> str:
-    """What the next marker makes of a transactional batch; nothing of any other."""
+    """The outcome that the next marker gives to a transactional batch; empty for any other
+    batch."""
     batch = stored[index]
     if batch.marker or not batch.is_transactional:
         return ""

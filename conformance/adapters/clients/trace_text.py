@@ -1,4 +1,4 @@
-"""A run as text: what was observed up to the divergence, and what the model would have allowed."""
+"""A run as text: the observations up to the divergence, and what the model would have allowed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from impl.protocol.errors import ErrorCode
 
 
 def format_run(trace: ClientTrace, judgement: ClientJudgement, until: int = 0) -> Iterator[str]:
-    """The lines of a run and its judgement, up to what nothing explains, or the event `until`."""
+    """The lines of a run and its judgement, up to the unexplained event, or the event `until`."""
     configs = trace.plan.settings.to_configs()
     yield f"{trace.client}, seed {trace.plan.seed}, run {trace.plan.number}"
     yield ", ".join(f"{name}={value}" for name, value in configs.items())

@@ -1,5 +1,5 @@
-"""One transactional run, judged: the protocol's rules, the guarantees, and where only the client's
-policy differs from Java's. No model explains each request here, as for idempotent runs.
+"""Judges one transactional run: by the protocol's rules, the guarantees, and the policies of Java's
+client. Unlike for idempotent runs, no model explains each request.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def outcome_of_transactions(trace: ClientTrace) -> ClientRunOutcome:
 
 
 def findings_of(trace: ClientTrace, seen: ObservedProperties) -> list[Finding]:
-    """The first rule that is broken, with what it breaks; a guarantee, where no rule is; and each
-    policy that differs."""
+    """The first rule that is broken, and its severity; if no rule is broken, a broken guarantee;
+    and each policy that differs."""
     breaches = broken_rules(trace)[:1]
     if seen.broken and not breaches:
         breaches = [broken_guarantee(trace, min(seen.broken))]
@@ -63,7 +63,7 @@ def findings_of(trace: ClientTrace, seen: ObservedProperties) -> list[Finding]:
 
 
 def broken_guarantee(trace: ClientTrace, name: str) -> Breach:
-    """A guarantee that is broken although no rule is: at the end of the run."""
+    """A guarantee that is broken although no rule is, reported at the end of the run."""
     text = " ".join((GUARANTEES[name].__doc__ or name).split())
     told = ", ".join(f"{number} {end}" for number, end in sorted(trace.ends.items()))
     path = "application.transactions"
@@ -71,7 +71,7 @@ def broken_guarantee(trace: ClientTrace, name: str) -> Breach:
 
 
 def finding_of(trace: ClientTrace, breach: Breach, severity: Severity) -> Finding:
-    """A finding as data; its `trace` is a file's name."""
+    """A finding as data; its `trace` is the name of a file."""
     return {
         "id": trace.plan.number,
         "trace": trace_name(trace.plan.number),
@@ -86,7 +86,7 @@ def finding_of(trace: ClientTrace, breach: Breach, severity: Severity) -> Findin
 
 
 def errors_in(trace: ClientTrace) -> frozenset[str]:
-    """The names of the error codes that were answered."""
+    """The names of the error codes in answers."""
     answers = (CoordinatorAnswered, ProducerIdAnswered)
     codes = {event.error for event in trace.events if isinstance(event, answers)} | {
         row.error for e in trace.events if isinstance(e, ProduceAnswered) for row in e.partitions
@@ -95,7 +95,7 @@ def errors_in(trace: ClientTrace) -> frozenset[str]:
 
 
 def judgement_of_finding(finding: Mapping[str, Any]) -> ClientJudgement:
-    """A finding as `format_run` tells it."""
+    """A finding in the form that `format_run` takes."""
     return ClientJudgement(
         DIVERGES,
         0,

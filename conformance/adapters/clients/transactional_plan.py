@@ -1,7 +1,8 @@
-"""The plan of a transactional run: transactions, the offsets they commit, and the faults they meet.
+"""The plan of a transactional run: transactions, their committed offsets, and faults of requests.
 
-An application does what a textbook says: begin, send, perhaps send offsets, commit or abort; after
-an error it aborts, and where that fails it closes its producer. All faults are honest ones.
+An application follows the textbook: it begins, sends, perhaps sends offsets, and commits or aborts.
+After an error it aborts, and if that fails it closes its producer. A correct network and broker may
+have all of these faults.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from impl.protocol.schemas import ApiKey
 TRANSACTIONAL_ID: Final = "orders"
 GROUP: Final = "readers"
 INPUT: Final = "input"
-"""The topic of which offsets are committed, in GROUP."""
+"""The topic whose offsets are committed, in GROUP."""
 
 COORDINATOR_APIS: Final = (
     ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -45,8 +46,8 @@ LOADING: Final = FaultRange((K.REFUSE,), (E.COORDINATOR_LOAD_IN_PROGRESS,))
 FENCED: Final = FaultRange((K.FENCE,))
 
 CUT: Final = FaultRange((K.CUT, K.CUT_ANSWERED))
-"""No request arrives late: with V1 requests that breaks promises whatever a client does
-(KAFKA-17754), and nobody could say who is at fault."""
+"""No request arrives late: with V1 requests a late one breaks promises whatever a client does
+(KAFKA-17754), so that the fault could not be attributed."""
 
 BROKEN_NETWORK: Final = (DELAYED, CUT, CUT)
 PRODUCE_PROFILES: Final = ((), BROKEN_NETWORK, (NOT_STORED, APPENDED, CUT))
@@ -62,14 +63,14 @@ REQUESTS_PER_FAULT: Final = (4, 2)
 
 @dataclass(frozen=True, slots=True)
 class TransactionPlan:
-    """One transaction: its records in their order, the offset that it commits, and how it ends."""
+    """One transaction: its records in order, the offset that it commits, and its end."""
 
     sends: tuple[Send, ...]
     offset: int | None = None
     commits: bool = True
 
     def words(self, number: int) -> list[str]:
-        """What the application does, as a client reads it."""
+        """The application's actions, in the form that a client reads."""
         offsets = [] if self.offset is None else [f"offsets:{self.offset}"]
         end = "commit" if self.commits else "abort"
         return [f"begin:{number}", *words_of(self.sends), *offsets, f"{end}:{number}"]
@@ -84,7 +85,7 @@ class TransactionPlan:
 
 @dataclass(frozen=True, slots=True)
 class TransactionalPlan(RunPlan):
-    """A run with transactions; `sends` are the records of all. `coordinator_faults` are met by the
+    """A run with transactions; `sends` are the records of all. `coordinator_faults` affect the
     requests of an API, by its name."""
 
     transactions: tuple[TransactionPlan, ...] = ()
@@ -92,24 +93,24 @@ class TransactionalPlan(RunPlan):
 
     @property
     def timeout_s(self) -> float:
-        """How long a client may take: an application waits for each transaction."""
+        """The longest time that a client may take: an application waits for each transaction."""
         return 30.0
 
     @property
     def faults(self) -> Mapping[str, Sequence[RequestFault]]:
-        """The faults that the requests of an API meet, by its name."""
+        """The faults of an API's requests, by the API's name."""
         own = {"PRODUCE": self.produce_faults, "INIT_PRODUCER_ID": self.init_faults}
         return own | dict(self.coordinator_faults)
 
     @property
     def configs(self) -> Mapping[str, str]:
-        """What the producer is configured with, by Kafka's names."""
+        """The producer's configs, by Kafka's names."""
         own = {"transactional.id": TRANSACTIONAL_ID, "transaction.timeout.ms": "60000"}
         return self.settings.to_configs() | own
 
     @property
     def words(self) -> Sequence[str]:
-        """What the application does, as a client reads it."""
+        """The application's actions, in the form that a client reads."""
         return [word for n, one in enumerate(self.transactions) for word in one.words(n)]
 
     @property

@@ -1,9 +1,11 @@
-"""What the protocol asks of any transactional producer, and what only Kafka's own client does.
+"""The protocol's rules for any transactional producer, and policies that only Kafka's own client
+keeps.
 
-Each rule is a function that gives its first breach. RULES are the protocol's: who breaks one may
-lose, duplicate or tear what a transaction holds. POLICIES are kept by the Java client of 4.3.1 in
-all its runs; who does otherwise differs from it, as the protocol allows. Sources: KIP-98, KIP-360
-(epochs), KIP-447 (offsets), KIP-890 (V2 requests), and `TransactionManager` of the Java client.
+Each rule is a function that returns its first breach. RULES are the protocol's: a client that
+breaks one may lose, duplicate or tear the content of a transaction. The Java client of 4.3.1 keeps
+the POLICIES in all its runs; a client may differ from them, as the protocol allows. Sources:
+KIP-98, KIP-360 (epochs), KIP-447 (offsets), KIP-890 (V2 requests), and `TransactionManager` of the
+Java client.
 """
 
 from __future__ import annotations
@@ -131,7 +133,7 @@ def commits_need_all_stored(_: ClientTrace, spans: Spans) -> Breach | None:
 
 
 def is_shown_by(batch: SentBatch, stored: Sequence[SentBatch]) -> bool:
-    """Whether it is stored, or one behind it is: a leader leaves no sequence out."""
+    """Whether a batch is stored, or a later one is: a leader leaves no sequence out."""
     return batch in stored or any(
         other.numbering == batch.numbering
         and other.batch.base_sequence > batch.batch.base_sequence
@@ -185,10 +187,10 @@ RULES: Final[tuple[Rule, ...]] = (
 OF_IDEMPOTENT: Final = tuple(
     rule for rule in protocol_rules.RULES if rule is not protocol_rules.ids_are_given
 )
-"""The rules of idempotent producers hold, too; ids have a stricter one here."""
+"""The rules of idempotent producers hold, too; ids have a stricter rule here."""
 
 
-# What Kafka's own client does
+# The policies of Kafka's own client
 
 
 def empty_transactions_are_not_ended(trace: ClientTrace, spans: Spans) -> Breach | None:
@@ -211,7 +213,7 @@ def empty_transactions_are_not_ended(trace: ClientTrace, spans: Spans) -> Breach
 
 
 def may_repeat(trace: ClientTrace, position: int) -> bool:
-    """Whether an EndTxn may be one sent again: its answer was written to a connection that the
+    """Whether an EndTxn may be a retry: the answer to it was written to a connection that the
     client had given up."""
     return any(
         isinstance(event, ConnectionClosed)

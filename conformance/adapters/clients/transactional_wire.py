@@ -1,4 +1,5 @@
-"""Requests of transactions as events of a run, and the answers of a network that refuses them."""
+"""Requests of transactions as events of a run, and the error answers of a network that refuses
+them."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def first_error(api: ApiKey, body: Value) -> int:
 
 
 def refusal(api_key: int, body: Value, error: ErrorCode) -> Value:
-    """A response with an error for all that a request asks."""
+    """A response with an error for each part of a request."""
     match api_key:
         case ApiKey.ADD_PARTITIONS_TO_TXN:
             rows = [
@@ -108,26 +109,26 @@ def refusal(api_key: int, body: Value, error: ErrorCode) -> Value:
 
 
 def taking_over() -> bytes:
-    """What another producer of the same transactional id sends when it starts."""
+    """The request that another producer of the same transactional id sends when it starts."""
     body = {"transactional_id": TRANSACTIONAL_ID, "transaction_timeout_ms": 60_000}
     return encode_request(ApiKey.INIT_PRODUCER_ID, INIT_VERSION, 0, WATCHER, body)
 
 
 def creating_input() -> bytes:
-    """What makes the node create the topic of which offsets are committed."""
+    """The request that makes the node create the topic whose offsets are committed."""
     body = {"topics": [{"name": INPUT}], "allow_auto_topic_creation": True}
     return encode_request(ApiKey.METADATA, METADATA_VERSION, 0, WATCHER, body)
 
 
 def asking_for_offset() -> bytes:
-    """What asks for the offset that the group has committed."""
+    """The request for the committed offset of the group."""
     topics = [{"name": INPUT, "partition_indexes": [0]}]
     body = {"group_id": GROUP, "topics": topics}
     return encode_request(ApiKey.OFFSET_FETCH, OFFSET_FETCH_VERSION, 0, WATCHER, body)
 
 
 def offset_in(answer: bytes) -> int | None:
-    """The offset in the response, None where nothing is committed."""
+    """The offset in the response, None if none is committed."""
     body = decode_response(ApiKey.OFFSET_FETCH, OFFSET_FETCH_VERSION, answer)[1]
     found = [row["committed_offset"] for topic in body["topics"] for row in topic["partitions"]]
     return next((offset for offset in found if offset >= 0), None)

@@ -1,8 +1,8 @@
-"""What a transactional run shows of the guarantees: what its application was told of each
-transaction, beside what a read_committed consumer sees in the logs.
+"""The guarantees that a transactional run shows: compares the outcomes that its application
+received with the records that a read_committed consumer sees in the logs.
 
-A run counts if its client ended, and nobody took its transactional id: what was in flight then may
-end either way.
+A run counts only if its client ended, and no other producer took its transactional id: in that case
+the transaction under way may end either way.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from impl.protocol.schemas import ApiKey
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """A run as its reader sees it: `records` are the committed ones, partition by partition."""
+    """A run as its reader sees it: `records` has the committed ones, partition by partition."""
 
     trace: ClientTrace
     plan: TransactionalPlan
@@ -39,7 +39,7 @@ class Visible:
         return [record for record in self.records if known.get(record) == transaction]
 
     def told(self, end: str) -> list[int]:
-        """The transactions of which the application was told this."""
+        """The transactions whose end was reported to the application in this way."""
         return [number for number, told in self.trace.ends.items() if told == end]
 
     def has_all(self, transaction: int) -> bool:
@@ -48,7 +48,7 @@ class Visible:
 
 
 def visible_of(trace: ClientTrace) -> Visible:
-    """What a read_committed consumer sees."""
+    """The records that a read_committed consumer sees."""
     assert isinstance(trace.plan, TransactionalPlan)
     found: list[Record] = []
     open_batches: dict[tuple[int, int], list[WireBatch]] = {}
@@ -69,7 +69,7 @@ def records_in(batches: Sequence[WireBatch]) -> list[Record]:
     return [(batch.partition, number) for batch in batches for number in batch.records]
 
 
-# The guarantees, called as the model calls them
+# The guarantees, named as in the model
 
 
 def no_lost_write(seen: Visible) -> bool:
@@ -121,11 +121,11 @@ GUARANTEES: Final[Mapping[str, Callable[[Visible], bool]]] = {
 }
 
 NEEDS: Final = {"no_lost_write": COMMITTED, "no_aborted_read": ABORTED}
-"""What an application must have been told, for a guarantee to be put to the test."""
+"""The outcomes that an application must have received for a guarantee to be exercised."""
 
 
 def observe_transactions(trace: ClientTrace) -> ObservedProperties:
-    """The guarantees that a run breaks; `met` are those that it puts to the test."""
+    """The guarantees that a run breaks; `met` are those that it exercises."""
     if trace.problem:
         return ObservedProperties()
     seen = visible_of(trace)
@@ -135,7 +135,7 @@ def observe_transactions(trace: ClientTrace) -> ObservedProperties:
 
 
 def is_tested(name: str, trace: ClientTrace) -> bool:
-    """Whether a run puts a guarantee to the test."""
+    """Whether a run exercises a guarantee."""
     if name in NEEDS:
         return NEEDS[name] in trace.ends.values()
     if name == "offsets_with_outcome":

@@ -1,6 +1,6 @@
-"""A transactional run cut into transactions, as the coordinator meets them.
+"""Cuts a transactional run into transactions, as the coordinator receives them.
 
-A span ends where EndTxn or InitProducerId is answered without an error: what comes behind belongs
+A span ends where EndTxn or InitProducerId is answered without an error: everything after it belongs
 to the next transaction.
 """
 
@@ -29,7 +29,7 @@ FIRST_OF_V2: Final = {
     ApiKey.TXN_OFFSET_COMMIT.name: 5,
     ApiKey.END_TXN.name: 5,
 }
-"""Versions from which a request needs nothing added to its transaction before (KIP-890)."""
+"""Versions from which a request needs no prior addition to its transaction (KIP-890)."""
 
 STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 
@@ -37,7 +37,7 @@ STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 @dataclass(frozen=True, slots=True)
 class SentRequest:
     """A request of a transaction. `ended` is the position of its answer, or of the end of its
-    connection; `error` the answer's code, None if there was none."""
+    connection; `error` is the answer's code, None if no answer came."""
 
     position: int
     event: CoordinatorRequested
@@ -52,7 +52,7 @@ class SentRequest:
 
 @dataclass(slots=True)
 class WireTransaction:
-    """What a client sent within one transaction, in its order."""
+    """The messages of a client within one transaction, in order."""
 
     first: int
     last: int
@@ -60,7 +60,7 @@ class WireTransaction:
     requests: list[SentRequest] = field(default_factory=list)
 
     def of(self, *apis: ApiKey) -> Iterator[SentRequest]:
-        """The requests of some APIs."""
+        """The requests of these APIs."""
         names = {api.name for api in apis}
         return (request for request in self.requests if request.event.api in names)
 
@@ -70,7 +70,7 @@ class WireTransaction:
 
 
 def spans_of(trace: ClientTrace) -> list[WireTransaction]:
-    """The transactions of a run, the last one perhaps unfinished."""
+    """The transactions of a run; the last may be unfinished."""
     ends = [n for n, event in enumerate(trace.events) if ends_span(event)]
     places = [-1, *ends, len(trace.events)]
     batches, requests = attempts_of(trace), requests_of(trace)
@@ -104,7 +104,8 @@ def requests_of(trace: ClientTrace) -> list[SentRequest]:
 def end_of_request(
     trace: ClientTrace, position: int, request: CoordinatorRequested
 ) -> tuple[int, int | None]:
-    """Where a request was answered and how, or where it was lost."""
+    """The position and error of the answer to a request, or the position at which the answer was
+    lost."""
     for number in range(position + 1, len(trace.events)):
         event = trace.events[number]
         if event.connection != request.connection:
@@ -119,14 +120,14 @@ def end_of_request(
 
 
 def is_v1(trace: ClientTrace, batch: SentBatch) -> bool:
-    """Whether a batch needs its partition in the transaction before it is sent."""
+    """Whether a batch may be sent only after its partition was added to the transaction."""
     event = trace.events[batch.position]
     assert isinstance(event, ProduceRequested)
     return event.version < FIRST_OF_V2["PRODUCE"]
 
 
 def transactions_in(batches: Sequence[SentBatch], known: dict[tuple[int, int], int]) -> set[int]:
-    """The application's transactions whose records are in some batches."""
+    """The application's transactions with records in these batches."""
     return {
         known[batch.batch.partition, number]
         for batch in batches

@@ -1,1 +1,2 @@
-"""`impl` under test, in this process: its actors behind the interface that judges know."""
+"""`impl` under test in this process: adapters that give its actors the interface that judges
+use."""

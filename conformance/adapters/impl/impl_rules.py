@@ -1,4 +1,4 @@
-"""The rules of each model that `impl` has on purpose, other than Kafka's."""
+"""The rules of each model in which `impl` differs from Kafka on purpose."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ SERVED_RULES: Final[Mapping[str, str]] = {
     **OWN_RULES,
     IDEMPOTENT.name: f"{OWN_RULES[IDEMPOTENT.name]}/restart_window=full",
 }
-"""Those of its broker as it is served."""
+"""The rules of `impl`'s broker as `serve` runs it."""

@@ -1,4 +1,4 @@
-"""The traces that tell rules apart, played by the judge of this process."""
+"""Plays distinguishing traces with the judge of this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from proofs.trace.shrink import Steps
 
 @dataclass(frozen=True, slots=True)
 class InProcessPlayer:
-    """The actors of a plan, in whatever scope a trace has."""
+    """Plays traces with the actors of a plan, in the scope of each trace."""
 
     plan: Plan
     observer: str = ACTORS
@@ -25,7 +25,7 @@ class InProcessPlayer:
     def play(
         self, scope: str, traces: Sequence[Steps]
     ) -> Iterator[Finding | TraceNotApplicable | None]:
-        """See `Player`. Where the system cannot be brought to the scope, nothing is told."""
+        """See `Player`. A trace is skipped if the system cannot be brought to its scope."""
         try:
             judge = judge_of(check_plan(replace(self.plan, scope=scope)))
         except BadPlan as error:
@@ -37,8 +37,9 @@ class InProcessPlayer:
 
 
 def judge_allowed(judge: Lockstep, steps: Steps) -> Divergence | None:
-    """The first difference of a trace, whose last step perhaps only the other rule allows: what a
-    system shows before that says whether it would take it. Raises NotAllowed for another step."""
+    """The first difference of a trace whose last step may be allowed by the other rule only. The
+    reaction of the system before that step says whether it would take the step. Raises NotAllowed
+    for another step."""
     try:
         return judge.judge(steps).divergence
     except NotAllowed as refused:

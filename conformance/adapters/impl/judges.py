@@ -1,6 +1,6 @@
-"""The judges of `impl` in process, and what they do with a plan's traces.
+"""The judges of `impl` in this process, and the functions that apply them to a plan's traces.
 
-Each composition has an adapter of its own, in the folder of its name.
+Each composition has an adapter of its own, in the folder with its name.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from conformance.judging.system import NotApplicable
 
 
 def adapter_of(composition: str) -> CompositionAdapter:
-    """The adapter of a composition, from the folder of its name. It is imported when it is asked
-    for: which statements of `impl` a run executes is noted from the import of its modules on."""
+    """The adapter of a composition, from the folder with its name. It is imported on demand,
+    because the statements of `impl` that a run executes are noted from the import of its modules
+    on."""
     module = import_module(f"{__package__}.{composition}.adapter")
     adapter: CompositionAdapter = module.ADAPTER
     return adapter
@@ -36,15 +37,15 @@ def adapter_of(composition: str) -> CompositionAdapter:
 
 @functools.lru_cache(maxsize=8)
 def tables_of(k: Any) -> Any:
-    """The judge's tables of a configuration: one set serves all that this process does with it."""
+    """The judge's tables of a configuration: all work of this process on it shares one set."""
     return adapter_of(composition_of_configuration(k)).tables(k)
 
 
 @functools.lru_cache(maxsize=8)
 def judge_of(plan: Plan) -> Any:
-    """The judge of a plan, a `Lockstep`: its tables serve all ranges that this process judges.
+    """The judge of a plan, a `Lockstep`. Its tables serve all ranges that this process judges.
 
-    Raises BadPlan where the system cannot be brought to the scope.
+    Raises BadPlan if the system cannot be brought to the scope.
     """
     adapter = adapter_of(judged_composition(plan.scope).name)
     try:
@@ -66,7 +67,7 @@ def shrink_finding(prepared: PreparedPlan, finding: Finding) -> Finding:
 
 
 def observe_finding(prepared: PreparedPlan, finding: Finding) -> ObservedProperties:
-    """What the system shows once it took the step that differs. Raises BadPlan."""
+    """The properties that the system shows after the step that differs. Raises BadPlan."""
     plan = plan_of(prepared, finding)
     judge = judge_of(plan)
     judge.judge(steps_of(finding))

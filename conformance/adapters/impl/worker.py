@@ -1,4 +1,4 @@
-"""The work of a worker: it judges a range of traces, and observes the guarantees there."""
+"""The work of a worker: it judges a range of traces, and checks the guarantees on them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from conformance.judging.rows import Found
 
 
 def load(directory: Path) -> PreparedPlan:
-    """What was prepared in a directory. Raises BadPlan."""
+    """The prepared plan in a directory. Raises BadPlan."""
     return PreparedPlan.load(directory)
 
 
 def judge(prepared: PreparedPlan, part: TraceRange) -> Found:
-    """All that the range's traces give."""
+    """The result of the range's traces."""
     marks = statement_marks()
     marks.begin(prepared.plan)
     judged = judge_range(prepared, part.first, part.last)

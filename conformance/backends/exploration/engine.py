@@ -1,4 +1,4 @@
-"""Engine "spark": as the engines of `proofs/explore/engines.py`, where Spark is."""
+"""Engine "spark", for machines with Spark; the other engines are in `proofs/explore/engines.py`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from proofs.say import note
 
 NAME: Final = "spark"
 EXACT_WORDS: Final = 2
-"""States of so many words have fingerprints of their own."""
+"""States with at most this many words have fingerprints without collisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableCheckpoint:
-    """The table as what keeps a search: levels are written as they are found, whoever asks."""
+    """The table as the checkpoint of a search: each level is written when it is found."""
 
     search: SparkSearch
     table: StateTable
@@ -38,7 +38,7 @@ class TableCheckpoint:
     buckets: int
 
     def load(self, restored: Restored) -> Snapshot | None:
-        """Go on with the states that are there, or begin; nothing has to be restored.
+        """Continue with the stored states, or begin; the table itself needs no restoring.
 
         Raises CheckpointError.
         """
@@ -59,22 +59,22 @@ class TableCheckpoint:
         return snapshot
 
     def level_done(self, snapshot: Snapshot) -> None:
-        """Make a level count, whose states are in the table."""
+        """Make a level count; its states are in the table already."""
         noted = self.search.noted()
         more = {"key": self.key, "buckets": self.table.buckets, "noted": noted}
         self.table.write_counts(self.search.level, {**snapshot_json(snapshot), **more})
 
     def write(self) -> None:
-        """Nothing is left to write."""
+        """Nothing: all levels are written."""
 
 
 def collision_bound(distinct: int, words: int) -> float:
-    """Bounds the probability that two states of a search had one fingerprint."""
+    """Bounds the probability that two states of a search had the same fingerprint."""
     return 0.0 if words <= EXACT_WORDS else distinct**2 / 2**129
 
 
 def explore_on_spark(job: EngineJob, options: Options, place: str) -> EngineCounts:
-    """Explore on Spark, the levels in `place`, a folder or a URI.
+    """Explore on Spark, with the levels in `place`, a folder or a URI.
 
     Raises BackendError, CheckpointError, RangeBroken, NoCompiler, CompilerFailed.
     """
@@ -99,7 +99,7 @@ def explore_on_spark(job: EngineJob, options: Options, place: str) -> EngineCoun
         )
         return replace(counts, collision_bound=collision_bound(counts.distinct, words))
     finally:
-        with suppress(BackendFailed):  # a session that is gone has no table
+        with suppress(BackendFailed):  # a closed session has no table
             if search is not None:
                 search.close()
         spark.close()

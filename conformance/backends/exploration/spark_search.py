@@ -1,4 +1,4 @@
-"""Breadth-first search on Spark, behind the interface that drives every engine level by level."""
+"""Breadth-first search on Spark, with the interface that drives every engine level by level."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from proofs.lift.ints_form import ints_form
 T = TypeVar("T")
 
 NotedState = tuple[int, Fingerprint]
-"""A level, and a state of it."""
+"""A level, and a state in it."""
 
 Row = tuple[int, ...]
 """A state as the table has it: fingerprint, parent, words."""
@@ -42,7 +42,7 @@ UNSIGNED: Final = (1 << 64) - 1
 
 
 class SparkSearch:
-    """The search. A state that somebody may ask the path of has a number: its place in `_noted`."""
+    """The search. A state whose path a caller may ask for has a number: its index in `_noted`."""
 
     def __init__(
         self, spark: Spark, table: StateTable, prepared: PreparedMachine, machine: Machine
@@ -62,7 +62,7 @@ class SparkSearch:
     # Beginning
 
     def begin(self, buckets: int) -> None:
-        """A search with only the initial state found."""
+        """Begin a search with only the initial state found."""
         path, shape = self._machine
         expansion = Expansion(path, shape, [False] * shape.tests)
         layout = self._prepared.layout
@@ -80,7 +80,7 @@ class SparkSearch:
         self._note(0, expansion.tally)
 
     def resume(self, snapshot: Snapshot, noted: Sequence[Any], buckets: int) -> None:
-        """Go on at the end of a level, with what was counted before it."""
+        """Continue at the end of a level, with the counters of that time."""
         self._levels = list(snapshot.levels)
         self._transitions = snapshot.counts.transitions
         self._deadlocks = snapshot.counts.deadlocks
@@ -91,12 +91,12 @@ class SparkSearch:
             self._levels.append(0)
 
     def close(self) -> None:
-        """Free what the search holds; the table's files stay."""
+        """Free the memory of the search; the table's files stay."""
         self._wait("the end", self._table.close)
 
     @property
     def level(self) -> int:
-        """The number of the last level that was found, which may be empty."""
+        """The number of the last level that was found; that level may be empty."""
         return len(self._levels) - 1
 
     # The interface `Engine`
@@ -119,7 +119,8 @@ class SparkSearch:
         self._note(level + 1, tally)
 
     def _new_states(self, level: int, seen: Observation) -> DataFrame:
-        """The states behind a level that no level has; `seen` gets the tallies of the tasks."""
+        """The states behind a level that no level has yet; the tallies of the tasks are added to
+        `seen`."""
         shape = self._machine[1]
         closed = [first is not None for first in self._first]
         expand = self._spark.at_workers("map_batches", (closed,))
@@ -137,7 +138,7 @@ class SparkSearch:
         return candidates.join(self._table.keys(), [*KEYS], "left_anti")
 
     def counts(self) -> SearchCounters:
-        """The counters, as they were at the end of the last whole level."""
+        """The counters at the end of the last whole level."""
         distinct = sum(self._levels)
         begun = distinct - self._levels[-1]
         return SearchCounters(
@@ -152,11 +153,11 @@ class SparkSearch:
         )
 
     def firings(self) -> Sequence[int]:
-        """By rule instance: how many of the expanded states enabled it."""
+        """By rule instance: the number of expanded states that enabled it."""
         return self._firings
 
     def first(self) -> Sequence[int | None]:
-        """By guarantee, then by witness: the first state that is worth a note."""
+        """By guarantee, then by witness: the first state to note."""
         return self._first
 
     def noted(self) -> Sequence[NotedState]:
@@ -195,7 +196,7 @@ class SparkSearch:
         return any(row[:2] == state for row in self._rows.get(level, {}).get(state[0], ()))
 
     def _fetch_rows(self) -> None:
-        """The rows of all noted states, and of what lies on the way to them."""
+        """The rows of all noted states, and of the states on their paths."""
         wanted: dict[int, set[int]] = {}
         for level, (high, _) in self._noted:
             wanted.setdefault(level, set()).add(high)
@@ -206,8 +207,9 @@ class SparkSearch:
                 wanted.setdefault(level - 1, set()).add(row[2])
 
     def _step_to(self, row: Row, level: int) -> tuple[int, Row]:
-        """The step from the level before that leads to a state, and the state that it leaves.
-        States whose fingerprints begin alike are told apart by where they lead."""
+        """The step from the previous level that leads to a state, and the state that it starts
+        from. States with the same beginning of the fingerprint are distinguished by their
+        successors."""
         target = packed_of(row)
         for before in sorted(self._rows[level].get(row[2], ())):
             for rule, state in self._successors(packed_of(before)):
@@ -218,7 +220,7 @@ class SparkSearch:
     # Spark
 
     def _wait(self, what: str, work: Callable[[], T], tick: Tick = lambda: None) -> T:
-        """What the work gives; `tick` is called meanwhile. Ctrl-C ends the work."""
+        """The result of the work; `tick` is called meanwhile. Ctrl-C cancels the work."""
         done = self._spark.submit(what, work)
         try:
             while True:

@@ -1,4 +1,5 @@
-"""The table of all states: a partition a level, bucketed by fingerprint, and what was counted."""
+"""The table of all states, with a partition for each level, bucketed by fingerprint; and the
+counters."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class StateTable:
     # Counts
 
     def last_counts(self) -> dict[str, Any] | None:
-        """What the last whole level wrote; None if there is none. Raises CheckpointError."""
+        """The counters of the last whole level; None if there is none. Raises CheckpointError."""
         names = sorted(info.path for info in self._inside(COUNTS))
         if not names:
             return None
@@ -51,7 +52,7 @@ class StateTable:
         return counts
 
     def write_counts(self, level: int, counts: Mapping[str, Any]) -> None:
-        """Make a level count. Its states are in the table."""
+        """Make a level count. Its states are in the table already."""
         self._files.create_dir(f"{self._folder}/{COUNTS}")
         with self._files.open_output_stream(f"{self._folder}/{COUNTS}/{level:05}.json") as file:
             file.write(json.dumps(counts).encode())
@@ -59,8 +60,8 @@ class StateTable:
     # States
 
     def open(self, buckets: int, levels: int) -> None:
-        """Make the first `levels` known to Spark, and remove what there is of later ones; with no
-        levels, of all."""
+        """Make the first `levels` known to Spark, and remove files of later ones; with 0 levels,
+        all files."""
         for info in self._inside(COUNTS) if not levels else ():
             self._files.delete_file(info.path)
         for info in self._inside(STATES):
@@ -83,7 +84,7 @@ class StateTable:
         self._session.sql(f"DROP TABLE IF EXISTS {self.name}")
 
     def add(self, level: int, states: DataFrame) -> int:
-        """Write the states of a level; how many there are in its files."""
+        """Write the states of a level; returns the number of states in its files."""
         view = f"{self.name}_{LEVEL}"
         states.select(*self._columns).createOrReplaceTempView(view)
         self._session.sql(
@@ -101,8 +102,8 @@ class StateTable:
         return self._session.table(self.name).select(*KEYS)
 
     def rows(self, level: int, high: Collection[int]) -> list[tuple[int, ...]]:
-        """The rows of a level whose `hi` is one of these: few, and read without a job of Spark.
-        Of a part of a file that has none, only this column is read."""
+        """The rows of a level whose `hi` is one of these: few, and read without a job of Spark. If
+        part of a file has none of them, only this column is read."""
         wanted = pa.array(high, pa.int64())
         found: list[tuple[int, ...]] = []
         for path in self._files_of(level):
@@ -116,7 +117,7 @@ class StateTable:
         return found
 
     def _count(self, level: int) -> int:
-        """The states of a level, as the ends of its files say."""
+        """The number of states of a level, from the metadata at the ends of its files."""
         total = 0
         for path in self._files_of(level):
             with pq.ParquetFile(path, filesystem=self._files) as file:

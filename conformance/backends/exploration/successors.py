@@ -1,4 +1,4 @@
-"""What Spark's workers do: successors of the states of a level, by the compiled machine."""
+"""The work of Spark's workers: the compiled machine computes the successors of a level's states."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ OBJECT: Final = "machine.so"
 SHAPE: Final = "machine.json"
 
 KEYS: Final = ("hi", "lo")
-"""The fingerprint of a state, two signed numbers of 64 bits."""
+"""The fingerprint of a state, two signed 64-bit numbers."""
 
 PARENT: Final = "parent"
-"""The least `hi` of a state of the level before that leads to it."""
+"""The least `hi` of a state of the previous level that leads to this state."""
 
 TALLY: Final = "tally"
-"""Of a row that is no state: what its task counted, as JSON."""
+"""In a row that is not a state: the counters of its task, as JSON."""
 
 Machine = tuple[Path, MachineShape]
 
 
 def write_machine(prepared: PreparedMachine, folder: Path) -> Path:
-    """Compile the machine and put it where workers load it: a folder of its own, as a worker that
-    has loaded one neither looks again nor bears that it changes. Raises NoCompiler, CompilerFailed.
+    """Compile the machine into a new folder from which workers load it. A worker loads a folder
+    only once, and its content must not change. Raises NoCompiler, CompilerFailed.
     """
     machine = prepared.machine
     tests = len(machine.guarantees) + len(machine.witnesses)
@@ -51,7 +51,7 @@ def write_machine(prepared: PreparedMachine, folder: Path) -> Path:
 
 
 def load(directory: Path) -> Machine:
-    """What `write_machine` wrote."""
+    """The machine that `write_machine` wrote."""
     given = json.loads((directory / SHAPE).read_text("utf-8"))
     return directory / OBJECT, MachineShape(**{**given, "inputs": tuple(given["inputs"])})
 
@@ -62,7 +62,7 @@ def word_columns(words: int) -> tuple[str, ...]:
 
 
 def schema_of(words: int) -> pa.Schema:
-    """The rows of a task: successors, and one tally."""
+    """The columns of a task's result: successors, and one tally."""
     numbers = [(name, pa.int64()) for name in (*KEYS, PARENT, *word_columns(words))]
     return pa.schema([*numbers, (TALLY, pa.string())])
 
@@ -70,7 +70,7 @@ def schema_of(words: int) -> pa.Schema:
 def map_batches(
     machine: Machine, closed: Sequence[bool], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Successors of the states whose words the batches have, and at the end the task's tally;
+    """Successors of the states whose words are in the batches, and the task's tally at the end;
     `closed` says of each test whether its first state is known already."""
     path, shape = machine
     schema = schema_of(shape.words)
@@ -86,7 +86,8 @@ def map_batches(
 
 
 def partition_number() -> int:
-    """The number of the task's part of the level: the same if Spark tries it again."""
+    """The number of the task's part of the level; it stays the same if Spark tries the task
+    again."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -95,14 +96,14 @@ def partition_number() -> int:
 
 
 def counts_from(data: Mapping[str, Any]) -> LevelCounts:
-    """A tally that travelled as JSON, which has no tuples."""
+    """The counters in a tally; JSON has no tuples."""
     first = [None if state is None else (state[0], state[1]) for state in data["first"]]
     broken = data["broken"] and ((data["broken"][0][0], data["broken"][0][1]), data["broken"][1])
     return LevelCounts(data["transitions"], data["deadlocks"], data["firings"], first, broken)
 
 
 def merge_counts(texts: Sequence[str], shape: MachineShape) -> LevelCounts:
-    """The tally of a level. A task that Spark tried again has said the same again."""
+    """The tally of a level. A task that Spark tried again has returned the same tally again."""
     parts = [counts_from(tally) for tally in dict(json.loads(text) for text in texts).values()]
     broken = [part.broken for part in parts if part.broken is not None]
     return LevelCounts(
@@ -115,5 +116,5 @@ def merge_counts(texts: Sequence[str], shape: MachineShape) -> LevelCounts:
 
 
 def least(states: Iterable[Fingerprint | None]) -> Fingerprint | None:
-    """The least state of those that there are."""
+    """The least of the states that are given."""
     return min((state for state in states if state is not None), default=None)

@@ -1,1 +1,1 @@
-"""Commands of `kafka-eos` as jobs: a table of them, done wherever traces are judged."""
+"""Jobs: a table of `kafka-eos` commands, run on any backend that judges traces."""

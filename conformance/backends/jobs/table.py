@@ -1,4 +1,4 @@
-"""The table of jobs: each a command of `kafka-eos`, made from templates and the values of names."""
+"""The table of jobs: each is a command of `kafka-eos`, made from templates and values of names."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from proofs.run import BadUse
 PROGRAM: Final = "kafka-eos"
 
 KIND_MARK: Final = "@"
-"""Values that begin with it are the names of a kind, as `list KIND` shows them."""
+"""Marks a value that stands for the names of a kind, as `list KIND` prints them."""
 
 NamesOfKind = Callable[[str], Sequence[str]]
 """The names of a kind. Raises BadUse for an unknown one."""
 
 
 class CommandJob(NamedTuple):
-    """A command, as the words behind `kafka-eos`."""
+    """A command, as the words after `kafka-eos`."""
 
     words: tuple[str, ...]
 
     @property
     def command(self) -> str:
-        """As one would type it."""
+        """The command as a user would type it."""
         return shlex.join(self.words)
 
 
 def jobs_of(templates: Sequence[str], values: Mapping[str, Sequence[str]]) -> list[CommandJob]:
-    """Each template with each combination of the values of the names in its braces.
+    """Each template with each combination of values for the names in its braces.
 
-    Raises BadUse for a name without values, values that no template has, and a job that is there
-    twice.
+    Raises BadUse for a name without values, for values that no template uses, and for a job that
+    occurs twice.
     """
     jobs: list[CommandJob] = []
     used: set[str] = set()
@@ -57,7 +57,7 @@ def jobs_of(templates: Sequence[str], values: Mapping[str, Sequence[str]]) -> li
 
 
 def names_in(template: str) -> list[str]:
-    """The names in braces, in their order. Raises BadUse."""
+    """The names in braces, in order. Raises BadUse."""
     try:
         fields = [name for _, name, _, _ in Formatter().parse(template) if name is not None]
     except ValueError as error:
@@ -70,7 +70,7 @@ def names_in(template: str) -> list[str]:
 
 
 def filled(template: str, values: Mapping[str, str]) -> list[str]:
-    """The words of a command; a value stays one word, whatever is in it. Raises BadUse."""
+    """The words of a command; a value stays one word, whatever it contains. Raises BadUse."""
     try:
         words = shlex.split(template)
     except ValueError as error:
@@ -80,7 +80,7 @@ def filled(template: str, values: Mapping[str, str]) -> list[str]:
 
 
 def values_of(given: Sequence[str], names_of_kind: NamesOfKind) -> dict[str, list[str]]:
-    """The values of each `NAME=A,B`, or `NAME=@KIND` for all names of a kind, or
+    """The values of each `NAME=A,B`, of `NAME=@KIND` for all names of a kind, or of
     `NAME=@KIND:REGEX` for those that match as a whole. Raises BadUse."""
     values: dict[str, list[str]] = {}
     for text in given:

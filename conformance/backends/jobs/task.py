@@ -1,4 +1,5 @@
-"""What workers do with a job: one command, in a process and an empty folder of its own."""
+"""The work of a worker on a job: it runs one command, in a process and an empty folder of its
+own."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ LINES_KEPT: Final = 20
 
 
 class JobResult(NamedTuple):
-    """How a job ended: `lines` are the last that it printed, `report` is what it wrote as JSON,
-    None where it wrote none."""
+    """The end of a job: `lines` are the last lines that it printed, `report` is the JSON report
+    that it wrote, or None."""
 
     number: int
     exit_code: int
@@ -32,12 +33,12 @@ class JobResult(NamedTuple):
 
 
 def write_jobs(jobs: Sequence[CommandJob], directory: Path) -> None:
-    """Write what workers load."""
+    """Write the jobs for workers."""
     write_whole(directory / JOBS, pretty([list(job.words) for job in jobs]))
 
 
 def load(directory: Path) -> list[CommandJob]:
-    """What `write_jobs` wrote."""
+    """The jobs that `write_jobs` wrote."""
     return [CommandJob(tuple(words)) for words in json.loads((directory / JOBS).read_text("utf-8"))]
 
 

@@ -1,1 +1,2 @@
-"""What traces meet of impl and of the model's text, and what they never do."""
+"""Coverage: the parts of `impl` and of the model that traces execute, and the parts that they never
+do."""

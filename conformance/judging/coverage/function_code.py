@@ -15,7 +15,7 @@ def is_of(package: str, name: str) -> bool:
 
 
 def function_of(part: Any) -> Any:
-    """The function that a decorated one calls; all else as it is."""
+    """The function that a decorator wraps; any other object unchanged."""
     for attribute in ("fget", "func", "__func__"):
         part = (
             getattr(part, attribute, part) if not isinstance(part, (type, FunctionType)) else part
@@ -24,7 +24,7 @@ def function_of(part: Any) -> Any:
 
 
 def functions_of(module: ModuleType) -> Iterator[FunctionType]:
-    """The functions of a module and of its classes; those within functions left out."""
+    """The functions of a module and of its classes, without nested functions."""
     yield from _functions_in(vars(module), module.__name__)
 
 
@@ -41,7 +41,7 @@ def _functions_in(parts: Any, module: str) -> Iterator[FunctionType]:
 
 
 def codes_in(code: CodeType) -> Iterator[CodeType]:
-    """The code of all functions and classes in some code."""
+    """The code objects of all functions and classes nested in some code."""
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield inner

@@ -1,4 +1,4 @@
-"""What of impl's protocol the scopes execute together, and why the rest is not."""
+"""The statements of impl's protocol that all scopes together execute, and reasons for the rest."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from conformance.judging.coverage.marks import numbers_in
 from conformance.judging.coverage.statements import places, protocol_places, reasons_in
 
 UNREACHED: Final = reasons_in("unreached.toml")
-"""Functions in which some statement is executed by no scope, and why none needs to."""
+"""Functions with a statement that no scope executes, each with the reason why none needs to."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCoverage:
-    """A function of which no scope executes some lines; `why` is "" where nobody has said it."""
+    """A function with lines that no scope executes; `why` is "" while nobody has given a reason."""
 
     name: str
     lines: tuple[int, ...]
@@ -34,8 +34,8 @@ class FunctionCoverage:
 
 
 def count_statements(bits: bytes) -> tuple[int, int, list[str]]:
-    """How many statements of the protocol are executed, of how many, and the others by function;
-    nothing where `bits` says nothing, for then impl is not judged."""
+    """The numbers of executed and of all statements of the protocol, and the functions with
+    statements that are not executed. Empty if `bits` is empty: then impl is not judged."""
     if not bits:
         return 0, 0, []
     executed, total = numbers_in(bits), protocol_places()
@@ -45,8 +45,8 @@ def count_statements(bits: bytes) -> tuple[int, int, list[str]]:
 
 
 def unreached_functions(executed: Collection[int]) -> list[FunctionCoverage]:
-    """Those of the protocol, the one with the most lines first; `executed` has numbers of
-    places."""
+    """The functions of the protocol with unexecuted lines, those with the most lines first;
+    `executed` has numbers of places."""
     all_places, found = places(), dict[str, list[int]]()
     total = Counter[str]()
     for number, function in protocol_places().items():
@@ -62,5 +62,5 @@ def unreached_functions(executed: Collection[int]) -> list[FunctionCoverage]:
 
 
 def stale_reasons(unreached: Collection[str]) -> list[str]:
-    """The functions that have a reason, and are not among these."""
+    """The functions that have a reason although they are not among the unreached."""
     return sorted(UNREACHED.keys() - set(unreached))

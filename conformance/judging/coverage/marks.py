@@ -1,11 +1,11 @@
-"""Which statements of impl a run executes: each is marked until it is reached.
+"""The statements of impl that a run executes: each carries a mark until it is reached.
 
 1. A mark is a line before a statement. Functions of impl get code with marks in place, as they are
-   loaded: nothing is imported again.
-2. From time to time functions get code without the marks that were reached. What is left costs
-   nothing, for it is not executed.
-3. What is reached is a plan's: it is the same however its traces are shared among processes, and
-   whatever these judged before.
+   loaded; no module is imported again.
+2. From time to time functions get code without the marks that were reached. The remaining marks
+   cost nothing, because they are not executed.
+3. The reached statements are a property of the plan: they are the same however its traces are
+   shared among processes, and whatever these processes judged before.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from conformance.judging.coverage.statements import (
 )
 
 OFTEN: Final = 4
-"""Marks are taken off after so many times as many asks as before."""
+"""Marks are removed after the number of queries has grown by this factor."""
 
 Key = tuple[str, int]
-"""What a function's code is known by in its module: the qualified name, the first line."""
+"""Identifies the code of a function within its module: the qualified name and the first line."""
 
 
 class MarkedModule:
-    """A loaded module of impl. `marks` are its marks by the number of the place."""
+    """A loaded module of impl. `marks` has its marks by the number of their places."""
 
     def __init__(self, name: str) -> None:
         self._tree = marked(name, trees()[name])
@@ -55,7 +55,7 @@ class MarkedModule:
 
     @property
     def functions(self) -> Iterable[FunctionType]:
-        """Those that can get other code."""
+        """The functions whose code can be replaced."""
         return self._functions.values()
 
     def mark_all(self) -> None:
@@ -67,19 +67,19 @@ class MarkedModule:
         self._compile()
 
     def take_off(self, numbers: Iterable[int]) -> None:
-        """Leave out the marks of these places."""
+        """Remove the marks of these places."""
         for number in numbers:
             for statement, mark in self.marks[number]:
                 statement.value = ast.copy_location(ast.Constant(None), mark)
         self._compile()
 
     def restore(self) -> None:
-        """The code that the module had."""
+        """Restore the original code of the module."""
         for key, function in self._functions.items():
             function.__code__ = self._plain[key]
 
     def _look_up_functions(self) -> None:
-        """Those that stood elsewhere before, behind a planted bug, are found later."""
+        """Find functions that have moved, such as those behind a planted bug that is gone."""
         for function in functions_of(self._loaded):
             key = key_of(function.__code__)
             self._functions.setdefault(key, function)
@@ -93,23 +93,23 @@ class MarkedModule:
 
 
 def key_of(code: CodeType) -> Key:
-    """What a function's code is known by."""
+    """The key of a code object."""
     return code.co_qualname, code.co_firstlineno
 
 
 def number_of(value: ast.expr) -> int | None:
-    """The place that a call marks; None of all else."""
+    """The number of the place that a call marks; None for any other value."""
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
         return None
     return int(ast.literal_eval(value.args[0])) if value.func.id == MARK else None
 
 
 class StatementMarks:
-    """The marks of this process. Those of a subject that was left are as they were when it comes
-    again."""
+    """The marks of this process. A subject that is taken up again finds its marks as it left
+    them."""
 
     def __init__(self) -> None:
-        protocol_places()  # counted before there are marks in the trees
+        protocol_places()  # the places are counted before the trees get marks
         self.modules = [MarkedModule(name) for name in core()]
         self._known: dict[Hashable, set[int]] = {}
         self._subject: Hashable = None
@@ -119,7 +119,8 @@ class StatementMarks:
         self._due = 1
 
     def begin(self, subject: Hashable) -> None:
-        """Mark what the subject has not reached. Nothing where it is the present one."""
+        """Mark the statements that this subject has not reached. Does nothing if it is the present
+        subject."""
         if subject == self._subject:
             return
         self._subject = subject
@@ -131,7 +132,8 @@ class StatementMarks:
         self._off, self._asked, self._due = set(), 0, 1
 
     def reached(self) -> bytes:
-        """All that the subject has reached so far: bit n (byte n // 8, bit n % 8) is place n."""
+        """All places that the subject has reached so far: bit n (byte n // 8, bit n % 8) is place
+        n."""
         self._asked += 1
         if self._asked >= self._due:
             self._due *= OFTEN
@@ -139,7 +141,7 @@ class StatementMarks:
         return bits_of(self._reached)
 
     def end(self) -> None:
-        """All is as it was before there were marks."""
+        """Restore the code from before any marks."""
         self._subject = None
         for module in self.modules:
             module.restore()
@@ -154,13 +156,14 @@ class StatementMarks:
 
 @functools.cache
 def statement_marks() -> StatementMarks:
-    """Those of this process."""
+    """The marks of this process."""
     return StatementMarks()
 
 
 @contextmanager
 def marked_statements(subject: Hashable) -> Iterator[StatementMarks]:
-    """The marks of a process that does other things, too."""
+    """The marks for a subject, in a process that also does other work; they are removed at
+    the end."""
     marks = statement_marks()
     marks.begin(subject)
     try:
@@ -170,7 +173,7 @@ def marked_statements(subject: Hashable) -> Iterator[StatementMarks]:
 
 
 def bits_of(numbers: Iterable[int]) -> bytes:
-    """A bit for each place."""
+    """Sets one bit for each place."""
     found = bytearray(-(-len(places()) // 8))
     for number in numbers:
         found[number // 8] |= 1 << number % 8

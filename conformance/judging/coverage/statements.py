@@ -1,7 +1,7 @@
-"""Which statements of impl's protocol core are executed, by scope.
+"""The statements of impl's protocol core that each scope executes.
 
-A statement counts itself: before each one of a function, a line is put that marks it. That costs
-little, and needs nothing of the interpreter.
+Before each statement of a function, a line is inserted that marks the statement as executed. This
+costs little, and needs no feature of the interpreter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PACKAGES: Final = ("impl.partition", "impl.coordinator", "impl.producer", "impl.
 
 
 def reasons_in(file: str) -> Mapping[str, str]:
-    """The names in a table of this folder, `impl.MODULE.NAME`, each with its reason."""
+    """The names in a table of this folder, in the form `impl.MODULE.NAME`, each with its reason."""
     text = Path(__file__).with_name(file).read_text(encoding="utf-8")
     return {
         f"impl.{where}.{name}": why
@@ -34,7 +34,8 @@ def reasons_in(file: str) -> Mapping[str, str]:
 
 
 OUTSIDE: Final = reasons_in("outside.toml")
-"""Modules of these packages, and functions of modules, that are no protocol, and why."""
+"""Modules of these packages, and functions of modules, that are not protocol, each with a reason.
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,7 +50,7 @@ class StatementPlace:
 
 
 def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The rows of statements right below a node."""
+    """The lists of statements directly below a node."""
     for name in ("body", "orelse", "finalbody"):
         block = getattr(node, name, None)
         if isinstance(block, list):
@@ -59,7 +60,7 @@ def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def function_blocks(node: ast.AST, *, inside: bool = False) -> Iterator[list[ast.stmt]]:
-    """The rows of statements of all functions below a node."""
+    """The lists of statements of all functions below a node."""
     for block in blocks(node):
         if inside:
             yield block
@@ -69,26 +70,26 @@ def function_blocks(node: ast.AST, *, inside: bool = False) -> Iterator[list[ast
 
 
 def qualified(outer: str, node: ast.AST) -> str:
-    """The name of what a node's children are in: a function's or a class's own, else `outer`."""
+    """The qualified name for the children of a node: that of a function or class, else `outer`."""
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return outer
     return f"{outer}.{node.name}" if outer else node.name
 
 
 def is_outside(module: str, function: str) -> bool:
-    """Whether a function is no protocol; what stands in it is none, either."""
+    """Whether a function, or a function that it is nested in, is not protocol."""
     parts = f"{module}.{function}".split(".")
     return any(".".join(parts[:end]) in OUTSIDE for end in range(1, len(parts) + 1))
 
 
 def acts(statement: ast.stmt) -> bool:
-    """Whether a statement does anything: no docstring does, and no declaration."""
+    """Whether a statement has an effect: docstrings and declarations have none."""
     is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     return not is_text and not isinstance(statement, (ast.Global, ast.Nonlocal, ast.Pass))
 
 
 def statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """The statements of a module's functions that do something."""
+    """The statements of a module's functions that have an effect."""
     for block in function_blocks(tree):
         yield from filter(acts, block)
 
@@ -103,7 +104,7 @@ def core() -> tuple[str, ...]:
 
 @functools.cache
 def trees() -> Mapping[str, ast.Module]:
-    """What the modules of the core say."""
+    """The syntax trees of the core's modules."""
     return {
         name: ast.parse((IMPL.parent / f"{name.replace('.', '/')}.py").read_text("utf-8"))
         for name in core()
@@ -112,22 +113,22 @@ def trees() -> Mapping[str, ast.Module]:
 
 @functools.cache
 def places() -> tuple[StatementPlace, ...]:
-    """All statements of the core."""
+    """The places of all statements of the core."""
     found = {StatementPlace(n, s.lineno) for n, tree in trees().items() for s in statements(tree)}
     return tuple(sorted(found))
 
 
 @functools.cache
 def protocol_places() -> Mapping[int, str]:
-    """By number, those that are protocol, and the functions in which they are. What is raised is
-    for who calls impl: it is no protocol by itself."""
+    """The numbers of the places that are protocol, and the functions that they are in. A `raise`
+    does not count as protocol: it is addressed to callers of impl."""
     found = {name: dict(lines_of(tree, "")) for name, tree in trees().items()}
     functions_at = ((n, p, found[p.module].get(p.line)) for n, p in enumerate(places()))
     return {n: f for n, p, f in functions_at if f is not None and not is_outside(p.module, f)}
 
 
 def lines_of(node: ast.AST, outer: str) -> Iterator[tuple[int, str]]:
-    """The lines where statements begin that raise nothing, each with the function it is in."""
+    """The lines on which statements other than `raise` begin, each with its function."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt) and not isinstance(child, ast.Raise):
             yield child.lineno, outer
@@ -138,7 +139,7 @@ def lines_of(node: ast.AST, outer: str) -> Iterator[tuple[int, str]]:
 
 
 def marked(name: str, tree: ast.Module) -> ast.Module:
-    """A module whose statements say that they are reached."""
+    """A module whose statements mark themselves as executed."""
     if name not in core():
         return tree
     for block in list(function_blocks(tree)):
@@ -147,7 +148,7 @@ def marked(name: str, tree: ast.Module) -> ast.Module:
 
 
 def with_mark(module: str, statement: ast.stmt) -> Sequence[ast.stmt]:
-    """A statement behind what marks it."""
+    """A statement, preceded by the call that marks it."""
     if not acts(statement):
         return (statement,)
     name, number = ast.Name(MARK, ast.Load()), ast.Constant(_numbers()[module, statement.lineno])
@@ -160,5 +161,5 @@ def with_mark(module: str, statement: ast.stmt) -> Sequence[ast.stmt]:
 
 @functools.cache
 def _numbers() -> Mapping[tuple[str, int], int]:
-    """The places by module and line."""
+    """The numbers of places by module and line."""
     return {(place.module, place.line): number for number, place in enumerate(places())}

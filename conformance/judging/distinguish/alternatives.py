@@ -1,4 +1,5 @@
-"""Variants that differ from one in a single rule: what its release did before, or did next."""
+"""Variants that differ from a given one in a single rule, set to an earlier or later release's
+value."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from model.releases import CHANGES, LEVELS, RuleChange, numbers
 from proofs.lift.source import Model
 
 CHOSEN: Final = frozenset(change.rule for change in LEVELS)
-"""What a cluster or its clients choose: no rule of a release."""
+"""Rules that a cluster or its clients choose; they belong to no release."""
 WITH_LEVELS: Final = frozenset({"transactions"})
-"""Compositions with rules that ask for the level, or for the requests."""
+"""Compositions with rules that depend on the level, or on the version of requests."""
 
 
 class Alternative(NamedTuple):
-    """A variant with another value of one rule. `own` is the value that it replaces; `reference` is
-    the KIP or JIRA between the two, `observed` what shows it on real brokers."""
+    """A variant with another value of one rule. `own` is the value that is replaced; `reference` is
+    the KIP or JIRA between the two values, `observed` what shows the value on real brokers."""
 
     rule: str
     own: str
@@ -32,8 +33,8 @@ class Alternative(NamedTuple):
 
 
 def base_of(model: Model, variant: Any) -> str:
-    """The release, level and requests of a variant, without rules of its own. Where no rule asks
-    for level or requests, they are the release's."""
+    """The release, level and requests of a variant, without replaced rules. If no rule depends on
+    level or requests, those of the release are used."""
     if model.name not in WITH_LEVELS:
         return str(model.variants.parse(variant.release).name)
     parts = variant.name.split("/")
@@ -41,7 +42,7 @@ def base_of(model: Model, variant: Any) -> str:
 
 
 def alternatives(model: Model, text: str) -> list[Alternative]:
-    """Those of a variant, rule by rule. Raises UnknownVariant."""
+    """The alternatives to a variant, rule by rule. Raises UnknownVariant."""
     variant = model.variants.parse(text)
     changes = CHANGES[model.name]
     rules = dict.fromkeys(c.rule for c in changes if c.rule not in CHOSEN)
@@ -49,7 +50,7 @@ def alternatives(model: Model, text: str) -> list[Alternative]:
 
 
 def _neighbours(model: Model, variant: Any, rule: str) -> Iterator[Alternative]:
-    """The values before and after the variant's own; none where it is no release's."""
+    """The values before and after the variant's own; empty if its value belongs to no release."""
     changes = sorted(
         (c for c in CHANGES[model.name] if c.rule == rule),
         key=lambda c: numbers(c.until),

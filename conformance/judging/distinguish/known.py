@@ -1,7 +1,7 @@
-"""The traces that were found, kept in `traces.json`: `distinguish --search --keep` writes it.
+"""The known distinguishing traces, in `traces.json`, which `distinguish --search --keep` writes.
 
-A row answers for one variant, one other value of one rule, and one way to look at a system. It is
-found again by every later search, so a change of the model that makes a row wrong fails a test.
+A row is about one variant, one other value of one rule, and one way to observe a system. Every
+later search finds the row again, so a change of the model that makes a row wrong fails a test.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ONE_BROKER: Final = "one broker"
 THREE_BROKERS: Final = "three brokers"
 ACTORS: Final = "actors in process"
 WAYS: Final = (ONE_BROKER, THREE_BROKERS, ACTORS)
-"""How a system is looked at."""
+"""The ways in which a system is observed."""
 
 FILE: Final = Path(__file__).with_name("traces.json")
 
@@ -32,8 +32,9 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class RuleVisibility:
-    """An answer. `searched` has the pairs of states that were met, by scope; in each but the last
-    there is no difference. `steps` are a trace of `variant` in `scope`, if one was found."""
+    """The result of a search. `searched` has the number of state pairs that were met in each scope;
+    in every scope but the last no difference was found. `steps` are a trace of `variant` in
+    `scope`, if one was found."""
 
     composition: str
     variant: str
@@ -53,16 +54,16 @@ class RuleVisibility:
 
     @property
     def key(self) -> Key:
-        """What it answers."""
+        """Identifies the question that this row answers."""
         return (self.composition, self.variant, self.name, self.observer)
 
     @property
     def is_found(self) -> bool:
-        """There is a trace."""
+        """Whether the search found a trace."""
         return self.answer is Visibility.FOUND
 
     def answers(self, alternative: Alternative) -> bool:
-        """Whether the row is about that rule, told from that value."""
+        """Whether the row is about this rule and this other value."""
         return (self.own, self.name) == (alternative.own, alternative.name)
 
     def to_json(self) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def read_step(text: str) -> Instance:
 
 
 def in_words(row: RuleVisibility) -> str:
-    """What the row says, for people."""
+    """The row as a sentence."""
     if row.is_found:
         return f"{len(row.steps)} steps in {row.scope}, to {label(*row.steps[-1])}"
     scopes = ", ".join(row.searched)
@@ -95,19 +96,19 @@ def in_words(row: RuleVisibility) -> str:
 
 @functools.cache
 def rows() -> tuple[RuleVisibility, ...]:
-    """All that is known."""
+    """All known rows."""
     return tuple(map(RuleVisibility.from_json, json.loads(FILE.read_text(encoding="utf-8"))))
 
 
 def rows_about(composition: str, variant: str, observer: str) -> list[RuleVisibility]:
-    """Those of one variant, looked at in one way."""
+    """The rows of one variant that is observed in one way."""
     about = (composition, variant, observer)
     return [row for row in rows() if (row.composition, row.variant, row.observer) == about]
 
 
 def keep(found: Iterable[RuleVisibility], path: Path = FILE) -> None:
-    """Write the rows into the file, each in place of an older one."""
-    rows.cache_clear()  # another process may have written
+    """Write the rows into the file, each in place of an older row with the same key."""
+    rows.cache_clear()  # another process may have written rows
     by_key = {row.key: row for row in (*rows(), *found)}
     kept = [by_key[key].to_json() for key in sorted(by_key)]
     write_whole(path, pretty(kept))

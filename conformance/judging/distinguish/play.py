@@ -1,7 +1,7 @@
-"""The traces that tell a variant from others, played in a run beside its own.
+"""Plays distinguishing traces in a run, beside the traces of its plan.
 
-A run names the rules that it could not have told apart: those that nothing shows where it looks,
-and those whose trace it could not play.
+A run names the rules that it could not have told apart: those that no observation at this system
+shows, and those whose trace it could not play.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEFT_OUT: Final = "its trace is not played in a run with --traces"
 
 
 class TraceNotApplicable(Exception):
-    """A trace that is not played to its end; the message says why."""
+    """A trace that cannot be played to its end; the message says why."""
 
 
 class Player(Protocol):
@@ -31,19 +31,19 @@ class Player(Protocol):
 
     @property
     def observer(self) -> str:
-        """How it is looked at."""
+        """The way in which this system is observed."""
 
     def play(
         self, scope: str, traces: Sequence[Steps]
     ) -> Iterator[Finding | TraceNotApplicable | None]:
-        """The first difference of each trace. Raises BackendError."""
+        """The first difference on each trace. Raises BackendError."""
 
 
 @dataclass(frozen=True, slots=True)
 class DistinguishingReport:
-    """What a run says of rules. `distinguished` has those whose traces were played to their ends,
-    or to a difference; `not_distinguished` says why, by the name of a rule. `findings` are the
-    differences."""
+    """The part of a report about rules. `distinguished` has the rules whose traces were played to
+    their ends, or to a difference; `not_distinguished` gives the reason for each other rule.
+    `findings` are the differences."""
 
     distinguished: Sequence[RuleVisibility] = ()
     not_distinguished: Mapping[str, str] = field(default_factory=dict)
@@ -61,8 +61,8 @@ class DistinguishingReport:
 
 
 def rows_of(plan: Plan, observer: str) -> tuple[list[RuleVisibility], dict[str, str]]:
-    """The rows whose traces tell the plan's variant from others; and of the other rules, why there
-    is none."""
+    """The rows whose traces tell the plan's variant from others, and for each other rule the reason
+    why it has no trace."""
     composition, variant = judged_composition(plan.scope), configuration(plan).variant
     base = base_of(composition.model, variant)
     known = rows_about(composition.name, base, observer)
@@ -78,7 +78,8 @@ def rows_of(plan: Plan, observer: str) -> tuple[list[RuleVisibility], dict[str, 
 
 
 def why_not(one: Alternative, row: RuleVisibility | None, composition: str, variant: str) -> str:
-    """Why nothing tells a rule apart here: perhaps others see it, or nobody does."""
+    """Why no trace tells a rule apart at this system: another observer may see it, or no observer
+    does."""
     by_others = [row_for(one, rows_about(composition, variant, way)) for way in WAYS]
     answers = [r for r in (row, *by_others) if r is not None]
     seen = [r.observer for r in answers if r.is_found]
@@ -88,13 +89,13 @@ def why_not(one: Alternative, row: RuleVisibility | None, composition: str, vari
 
 
 def row_for(one: Alternative, known: Sequence[RuleVisibility]) -> RuleVisibility | None:
-    """The row that answers for another value of a rule."""
+    """The row about another value of a rule."""
     return next((row for row in known if row.answers(one)), None)
 
 
 def play_distinguishing_traces(prepared: PreparedPlan, player: Player) -> DistinguishingReport:
-    """Play the traces that tell the plan's variant from others. A run whose traces are limited
-    plays none. Raises BackendError."""
+    """Play the traces that tell the plan's variant from others. A run with a limited number of
+    traces plays none of them. Raises BackendError."""
     plan = prepared.plan
     found, not_distinguished = rows_of(plan, player.observer)
     if plan.traces is not None:

@@ -1,8 +1,8 @@
-"""The product of two variants of a model: the shortest trace on which what is observed differs.
+"""The product of two variants of a model: finds the shortest trace on which observations differ.
 
-A node is a pair of states to which the same events lead, with equal observations on the way. So two
-variants that agree in all nodes of a scope cannot be told apart in it; a difference that is found
-breadth first has a shortest trace.
+A node is a pair of states that the two variants reach by the same events, with equal observations
+on the way. If two variants agree in all nodes of a scope, no trace of this scope tells them apart.
+The search is breadth first, so the first difference that it finds has a shortest trace.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Node = tuple[World, World]
 
 
 class Observed(NamedTuple):
-    """The world behind an event, the `inputs` of the system in it, and what is observed of it."""
+    """The world after an event, the `inputs` of the system in that event, and the observation."""
 
     world: World
     inputs: Hashable
@@ -30,47 +30,47 @@ class Observed(NamedTuple):
 
 
 class VariantObserver(Protocol):
-    """One variant in one scope, and what is observed of it."""
+    """One variant in one scope, and its observer."""
 
     @property
     def initial(self) -> World:
-        """The world that the scope begins in."""
+        """The initial world of the scope."""
 
     @property
     def instances(self) -> Sequence[Instance]:
-        """The events that are brought about."""
+        """The events that a test brings about."""
 
     @property
     def unasked(self) -> Container[str]:
-        """The rules that a system follows of itself, so that it is seen whether it does."""
+        """The rules that a system follows by itself, so that an observer sees whether it does."""
 
     @property
     def taken_whole(self) -> Container[str]:
-        """The rules that a system is told to follow, so that it is seen where it cannot."""
+        """The rules that a system is told to follow, so that an observer sees if it cannot."""
 
     def after(self, world: World, instance: Instance) -> Observed:
-        """One event. Raises Disabled."""
+        """Apply one event. Raises Disabled."""
 
     def behind(self, world: World) -> Hashable:
-        """What is observed of a world where a trace ends."""
+        """The observation at a world in which a trace ends."""
 
     def trace(self, steps: Steps) -> Steps:
-        """The steps, with what the system does between them of itself."""
+        """The steps, completed by those that the system takes by itself in between."""
 
 
 class Visibility(StrEnum):
-    """How a search ended."""
+    """The outcome of a search."""
 
     FOUND = "found"
     NOT_VISIBLE = "not visible"
-    """All of the product was searched."""
+    """The whole product was searched."""
     NOT_FOUND = "not found"
-    """Its time was up before that."""
+    """The time was up before the whole product was searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a search gave: `steps` are empty unless something was found."""
+    """The result of a search: `steps` are empty unless a difference was found."""
 
     answer: Visibility
     pairs: int
@@ -78,14 +78,15 @@ class SearchResult:
 
 
 class _Arrival(NamedTuple):
-    """How the search came to a pair: from the pair of that number, by an event."""
+    """The edge by which the search reached a pair: the number of the previous pair, and the
+    event."""
 
     parent: int
     instance: Instance | None
 
 
 def search(first: VariantObserver, second: VariantObserver, seconds: float) -> SearchResult:
-    """The shortest trace that tells the variants apart; `seconds` are those of the processor."""
+    """The shortest trace that tells the variants apart; `seconds` limits processor time."""
     deadline = time.process_time() + seconds
     begin = (first.initial, second.initial)
     nodes, arrivals, known = [begin], [_Arrival(-1, None)], {begin}
@@ -107,9 +108,10 @@ def search(first: VariantObserver, second: VariantObserver, seconds: float) -> S
 def _successors(
     first: VariantObserver, second: VariantObserver, node: Node, instances: Sequence[Instance]
 ) -> Iterator[tuple[Instance, Node | None]]:
-    """What both can do, and the pair to which it leads: None where an observer sees a difference on
-    the way. What only one of them can do is seen if it does that of itself. What is given other
-    things is not compared: then others differ, whom nobody judges."""
+    """The events that both variants can take, each with the pair that it leads to, or None if an
+    observer sees a difference. An event that only one variant can take is seen if the system takes
+    it by itself. If the two systems get different inputs, they are not compared: then an actor
+    differs that is not under test."""
     for instance in instances:
         one = _after(first, node[0], instance)
         if isinstance(one, Disabled) and instance[0] not in first.unasked:
@@ -133,19 +135,20 @@ def _after(observer: VariantObserver, world: World, instance: Instance) -> Obser
         return observer.after(world, instance)
     except Disabled as disabled:
         return disabled
-    except IndexError:  # a choice that only the other variant's scope has, as another producer id
+    except IndexError:  # only the other variant's scope has this choice
         return Disabled(by_scope=True)
 
 
 def _only_one(one: Observed | Disabled, other: Observed | Disabled) -> bool:
-    """One can do it, and it is no limit of the scope that keeps the other from it."""
+    """Whether one variant can take an event, and the other is not merely kept from it by a limit of
+    scope."""
     disabled = [d for d in (one, other) if isinstance(d, Disabled)]
     return len(disabled) == 1 and not disabled[0].by_scope
 
 
 def distinguishes(first: VariantObserver, second: VariantObserver, steps: Steps) -> bool:
-    """Whether a trace of the first variant shows a difference; steps that it cannot do are left
-    out."""
+    """Whether a trace of the first variant shows a difference. Steps that the first variant cannot
+    take are left out."""
     node = (first.initial, second.initial)
     for step in steps:
         for _, after in _successors(first, second, node, (step,)):

@@ -1,1 +1,1 @@
-"""Judging of the idempotent producer: its actors, their tables, judge and observed world."""
+"""Judging of the idempotent producer: its actors, their tables, its judge, and observed worlds."""

@@ -1,4 +1,5 @@
-"""Lockstep of producers and leaders: a system's and the model's, which may play the producers."""
+"""Lockstep of a system's producers and leaders with the model's; the model may play the
+producers."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from conformance.judging.tables import InternedState
 class Judge(Lockstep):
     """Judges traces of one configuration on one system; its tables grow from trace to trace.
 
-    While a trace runs, `_cells` are the parts of the model's world, with a node of the tables in
+    While a trace runs, `_cells` has the parts of the model's world, with a node of the tables in
     place of each actor, and an `Item` in place of each message.
     """
 
@@ -51,7 +52,7 @@ class Judge(Lockstep):
         return [self._cells[i] for i in self._leaders]
 
     def move(self, instance: Instance) -> JudgeStep:
-        """What `follow` needs to know of a step."""
+        """The data that `follow` needs for a step."""
         move = self._moves.get(instance)
         if move is None:
             event = self._world.bound(instance, self._cells, self._movers)
@@ -59,7 +60,7 @@ class Judge(Lockstep):
         return move
 
     def begin(self) -> None:
-        """Model and system at the beginning of the scope. Raises Differs."""
+        """Put model and system into the initial state of the scope. Raises Differs."""
         self._cells[:] = self.tables.beginning
         self._seen = 0
         self._react(self.system.reset, (self._memoised,))
@@ -68,7 +69,7 @@ class Judge(Lockstep):
         self.check_all()
 
     def check_all(self) -> None:
-        """Compare all actors, once each client has had the chance to send what it must not send
+        """Compare all actors, after each client has had the chance to send what it must not send
         again. Raises Differs."""
         for client, partition in self._waiting():
             self._react(client.wait, (partition,))
@@ -83,8 +84,8 @@ class Judge(Lockstep):
                     self._differ(f"{kind}[{i}]", kind, nodes[i].view, view)
 
     def check_restraint(self) -> None:
-        """Each client has the chance to send what is new where it must not, and copies get what no
-        scope has. Raises Differs."""
+        """Give each client the chance to send new records while it must not, and give copies of the
+        actors inputs that no scope has. Raises Differs."""
         for client, node in zip(self.system.clients, self.clients, strict=False):
             self._react(client.ask_copies, ())
             for partition in self._silent(node):
@@ -92,14 +93,14 @@ class Judge(Lockstep):
                     self._react(client.offer, (partition,))
 
     def _waiting(self) -> Iterator[tuple[ClientUnderTest, int]]:
-        """Clients under test, with the partitions to which they send nothing by themselves."""
+        """Clients under test, each with the partitions to which it sends nothing by itself."""
         for client, node in zip(self.system.clients, self.clients, strict=False):
             for partition in self._silent(node):
                 yield client, partition
 
     def _silent(self, node: InternedState) -> list[int]:
-        """Partitions to which the model's client sends nothing again, if it has nothing else to
-        do by itself: that comes first, whatever waits."""
+        """Partitions to which the model's client retries nothing. Empty if the client has anything
+        else to do by itself: it does that first, whatever waits."""
         refuses = self.tables.refuses
         if not all(refuses(node, *upkeep) for upkeep in self._upkeep):
             return []
@@ -108,13 +109,15 @@ class Judge(Lockstep):
     # ---- actors
 
     def _player(self) -> Mover[InternedState]:
-        """How a producer moves that the model plays. A closure, as in `_mover`."""
+        """How a producer that the model plays moves. A closure, for the reason given at
+        `_mover`."""
         after, request = self.tables.after, self.system.request
 
         def move(
             node: InternedState, key: tuple[Any, ...], _: tuple[Any, ...]
         ) -> tuple[InternedState, tuple[Item, ...]]:
-            """What the producer is then, and what it sends. `key` is the rule and its inputs."""
+            """The new state of the producer, and the messages that it sends. `key` is the rule and
+            its inputs."""
             node, sent, seen = node.rows.get(key) or after(node, *key)
             self._seen |= seen
             if not sent:
@@ -124,14 +127,16 @@ class Judge(Lockstep):
         return move
 
     def _mover(self, kind: str, cell: int, index: int) -> Mover[InternedState]:
-        """How the actor in a cell moves, on both sides. A closure: nothing is called so often."""
+        """How the actor in a cell moves, on both sides. A closure, because no other code runs as
+        often."""
         actors, after, name = self._under_test, self.tables.after, f"{kind}[{index}]"
 
         def move(
             node: InternedState, key: tuple[Any, ...], given: tuple[Any, ...]
         ) -> tuple[InternedState, tuple[Item, ...]]:
-            """What the actor is then, and what it sends. `key` is the rule and the model's inputs,
-            `given` are the system's. Raises Differs, also where the system's actor fails."""
+            """The new state of the actor, and the messages that it sends. `key` has the rule and
+            the model's inputs, `given` the system's inputs. Raises Differs, also if the system's
+            actor fails."""
             node, expected, seen = node.rows.get(key) or after(node, *key)
             self._seen |= seen
             try:

@@ -1,4 +1,4 @@
-"""A world of the model, made of what a system shows of its producers and leaders."""
+"""Builds a world of the model from what a system shows of its producers and leaders."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ NO_SEQUENCE: Final = -1
 
 
 def observed_world(judge: Judge) -> World:
-    """The system's logs and acknowledgements, as a world without anything on its way.
+    """The system's logs and acknowledgements as a world without messages under way.
 
-    Actors that the system does not have are the model's, as the judge left them.
+    Actors that the system does not have are taken from the model, in the state that the judge left.
     """
     k = judge.tables.k
     wire = WireNumbers(k)
@@ -46,7 +46,7 @@ def observed_world(judge: Judge) -> World:
 
 
 def observed_client(client: Any, view: View) -> Any:
-    """A client that has the acknowledgements and the wish to bump that a view (CLIENT) shows."""
+    """A client with the acknowledgements, and the pending bump, that a view (CLIENT) shows."""
     _, _, bump_is_due, partitions = view
     entries = tuple(
         replace(entry, acknowledged=Set(shown[-2]), failed=Set(shown[-1]))
@@ -57,7 +57,8 @@ def observed_client(client: Any, view: View) -> Any:
 
 
 def stored(models: Mapping[int, int], view: View) -> StoredBatch:
-    """A batch of the log, from a view (STORED_BATCH); a sequence the model has not is -1."""
+    """A batch of the log, from a view (STORED_BATCH). A sequence that the model does not have
+    becomes -1."""
     producer_id, producer_epoch, base_sequence, record_count, first_record, base_offset = view
     sequence = models.get(base_sequence, NO_SEQUENCE)
     producer = max(producer_id, 0)  # A scope under judgement gives each producer an id of its own.

@@ -1,6 +1,6 @@
-"""Producers and leaders under test: their rules as methods, and the shapes of their views.
+"""The interface of producers and leaders under test: rules as methods, and the shapes of views.
 
-The model's sequences are mapped to those of the wire (`WireNumbers`).
+`WireNumbers` maps the model's sequences to those of the wire.
 """
 
 from __future__ import annotations
@@ -15,67 +15,71 @@ WIRE_MAX_SEQUENCE = 2**31 - 1
 
 
 class ClientUnderTest(Actor, Protocol):
-    """A producer, shaped as CLIENT. Its methods are the rules of `model.idempotent.client`."""
+    """A producer; its view has the shape CLIENT. Its methods are the rules of
+    `model.idempotent.client`."""
 
     def send_new(self, partition: int, record_count: int) -> Reaction:
-        """The application sends so many records, numbered from those that it has sent."""
+        """The application sends this many records, numbered after those that it has sent."""
 
     def send_again(self, partition: int) -> Reaction:
-        """Time passes until the first batch that waits goes out again."""
+        """Time passes until the producer retries the first waiting batch."""
 
     def bump_epoch(self) -> Reaction:
-        """Time for what the producer does by itself, without a word to any broker."""
+        """Time passes for what the producer does by itself, without a word to any broker."""
 
     def on_answer(self, partition: int, answer: Payload, overdue: int) -> Reaction:
-        """The answer to its oldest open request arrives."""
+        """The producer receives the answer to its oldest open request."""
 
     def on_disconnect(self, partition: int, overdue: int) -> Reaction:
-        """Its connection to the partition's leader breaks."""
+        """The producer's connection to the partition's leader breaks."""
 
     def wait(self, partition: int) -> None:
-        """Time passes while nothing may go to this partition. Fails if something does."""
+        """Time passes while nothing may be sent to this partition. Fails if the producer sends
+        something."""
 
     def offer(self, partition: int) -> None:
-        """The application sends one more record, which has to wait. Fails if it goes out. A copy
-        of the producer gets it: this one takes no notice."""
+        """The application sends one more record, which has to wait. Fails if the producer sends it.
+        A copy of the producer gets the record; this producer is not affected."""
 
     def ask_copies(self) -> None:
-        """Copies of the producer get what no scope has. Fails if they do what they must not."""
+        """Copies of the producer get inputs that no scope has. Fails if a copy does what it must
+        not."""
 
 
 class LeaderUnderTest(Actor, Protocol):
-    """A partition's leader, shaped as LEADER. Its methods are the rules of
+    """The leader of a partition; its view has the shape LEADER. Its methods are the rules of
     `model.idempotent.leader`."""
 
     def on_produce(self, request: Payload) -> Reaction:
-        """A request arrives."""
+        """A Produce request arrives."""
 
     def on_produce_without_replicas(self, request: Payload) -> Reaction:
-        """A request arrives while too few replicas are in sync."""
+        """A Produce request arrives while too few replicas are in sync."""
 
     def on_invalid_produce(self, request: Payload) -> Reaction:
-        """A request arrives whose records the topic does not take."""
+        """A Produce request arrives with records that the topic does not accept."""
 
     def on_produce_then_unreplicated(self, request: Payload, timed_out: int) -> Reaction:
-        """A request arrives, and its batch is stored but not replicated."""
+        """A Produce request arrives; its batch is stored but not replicated."""
 
     def advance_high_watermark(self) -> Reaction:
-        """The followers have fetched all."""
+        """The followers have fetched the whole log."""
 
     def restart(self) -> Reaction:
-        """Its broker stops and comes back."""
+        """The leader's broker stops and comes back."""
 
     def recover(self, covered: int) -> Reaction:
-        """Its broker is killed and comes back; the newest snapshot covers so many batches."""
+        """The leader's broker is killed and comes back; the newest snapshot covers this many
+        batches."""
 
     def fail_over(self, kept: int) -> Reaction:
-        """A replica that has the first `kept` batches leads."""
+        """A replica that has the first `kept` batches becomes leader."""
 
     def expire_producer(self, producer_id: int) -> Reaction:
-        """It forgets a producer id that it has not heard of for long."""
+        """The leader forgets a producer id from which it has heard nothing for long."""
 
     def delete_records(self, deleted: int) -> Reaction:
-        """The first `deleted` batches go."""
+        """The leader deletes the first `deleted` batches."""
 
 
 class SystemUnderTest(Protocol):
@@ -90,11 +94,12 @@ class SystemUnderTest(Protocol):
         """By partition."""
 
     def reset(self, memoised: bool) -> None:
-        """All actors begin again, where the scope begins. `memoised`: what one did after the same
-        inputs may be looked up; else they do it anew."""
+        """Put all actors into the initial state of the scope. If `memoised`, the result of an
+        actor's step may be looked up by its inputs; else the actor computes each step anew."""
 
     def request(self, partition: int, request: View) -> Payload:
-        """A Produce request, shaped as REQUEST, as a client that the model plays sends it."""
+        """A Produce request of a client that the model plays, as the system represents it.
+        `request` has the shape REQUEST."""
 
 
 REQUEST: Mapping[str, Shape] = dict.fromkeys(
@@ -118,7 +123,7 @@ PARTITION_ENTRY: Mapping[str, Shape] = {
     "acknowledged": None,
     "failed": None,
 }
-"""`acknowledged` and `failed` have bit n set if record n is."""
+"""`acknowledged` and `failed` have bit n set if record n is in them."""
 CLIENT: Mapping[str, Shape] = {
     "producer_id": None,
     "producer_epoch": None,
@@ -142,15 +147,16 @@ LEADER: Mapping[str, Shape] = {
 SHAPES: Mapping[str, Mapping[str, Shape]] = {"client": CLIENT, "leader": LEADER}
 """The shape of each actor's state."""
 SENT: Mapping[str, Mapping[str, Shape]] = {"client": REQUEST, "leader": ANSWER}
-"""The shape of what each actor sends."""
+"""The shape of the messages that each actor sends."""
 
 
 class WireNumbers:
-    """The model's sequences as those of the wire.
+    """Maps the model's sequences to those of the wire.
 
-    The lower half of the model's stay what they are, the upper half are counted from the last one
-    down; so 0 and the wrap are where they are on the wire, and sequences keep their order.
-    Without idempotence there are none (`are_given`), and nobody lists what is in flight by them.
+    The lower half of the model's sequences keep their numbers; the upper half are counted down from
+    the last sequence. So 0 and the wrap are where they are on the wire, and sequences keep their
+    order. Without idempotence batches have no sequences (`are_given`), and views do not list the
+    batches in flight by sequence.
     """
 
     def __init__(self, k: Configuration) -> None:
@@ -160,5 +166,6 @@ class WireNumbers:
         self._wire = (*(s if s <= last // 2 else s + high for s in range(last + 1)), -1)
 
     def __getitem__(self, sequence: int) -> int:
-        """The wire's number for one of the model; -1, for none, stays."""
+        """The wire's number of one of the model's sequences; -1, which stands for none, stays
+        -1."""
         return self._wire[sequence]

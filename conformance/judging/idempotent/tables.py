@@ -40,7 +40,7 @@ def answer_view(answer: ProduceResponse) -> View:
 
 
 def partition_view(wire: WireNumbers, entry: PartitionEntry) -> View:
-    """What a client of the model knows of a partition, shaped as PARTITION_ENTRY."""
+    """The knowledge of a model's client about a partition, shaped as PARTITION_ENTRY."""
     return (
         entry.producer_epoch,
         wire[entry.next_sequence],
@@ -68,7 +68,7 @@ def client_view(wire: WireNumbers, client: Client) -> View:
 
 
 def entry_view(wire: WireNumbers, entry: ProducerStateEntry) -> View:
-    """What a leader of the model knows of a producer, shaped as PRODUCER_STATE_ENTRY."""
+    """The state that a model's leader keeps of a producer, shaped as PRODUCER_STATE_ENTRY."""
     return (
         entry.producer_epoch,
         tuple((wire[b.last_sequence], b.last_offset, b.offset_delta) for b in entry.batches),
@@ -96,7 +96,8 @@ STATE_VIEWS: Mapping[type, Callable[[WireNumbers, Any], View]] = {
 
 
 class Tables(ActorTables):
-    """Producers and leaders. `world` has the events; `beginning` is what its cells are at first."""
+    """Producers and leaders as tables. `world` has the events; `beginning` has the initial
+    cells."""
 
     def __init__(self, k: Configuration) -> None:
         model = load_model("idempotent")
@@ -118,5 +119,5 @@ class Tables(ActorTables):
         return request_view(self._wire, value.batch) if is_request else answer_view(value)
 
     def errors_in(self, sends: Sequence[Any]) -> Iterator[str]:
-        """Those of Produce's answers."""
+        """The errors in answers to Produce."""
         return (m.error.name for m in sends if isinstance(m, ProduceResponse))

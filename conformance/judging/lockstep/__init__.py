@@ -1,1 +1,2 @@
-"""Lockstep: the model's own events, each call of an actor's rule made on both sides."""
+"""Lockstep: compiles the model's own events so that both sides execute each call of an actor's
+rule."""

@@ -1,13 +1,13 @@
-"""The events of a world as code over cells: made of the events' own text when a run begins.
+"""Compiles the events of a world to code over cells, from the events' own text, when a run begins.
 
 A *cell* is a part of the world that is replaced as a whole: an actor, a queue of messages, a
 counter. Each rule instance is run once on a world of symbols, for both outcomes of each condition
-that it meets; what is left is which actors move, with what, and which cells change.
+that it meets. The result says which actors move, with which inputs, and which cells change.
 
-Theory of operation. A call whose result goes nowhere did not happen: the text says what a client
-would make of an answer also where nobody hears it. Cells that nothing reads but guards (which
-traces have behind them) are left out; those that no event of the scope changes are constants. Code
-is made when an event is first asked for.
+Theory of operation. A call is dropped if nothing uses its result: the text also computes what a
+client makes of an answer that no client receives. Cells that only guards read are left out, since a
+trace has passed its guards already. Cells that no event of the scope changes are constants. The
+code of an event is made when the event is first asked for.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CALL: Final = re.compile(r"\b[vm](\d+)\b")
 
 
 class GeneratedCall(NamedTuple):
-    """One statement: its result is `v` and `m`, both with its `number`."""
+    """One statement. Its results are the variables `v` and `m`, both with its `number`."""
 
     number: int
     code: str
@@ -48,9 +48,9 @@ class GeneratedCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """An event, or what is left of it behind a condition: code by cell that changes.
+    """An event, or the rest of one after a condition: the code for each cell that changes.
 
-    `fails` is where the text raises IndexError: traces do not come here.
+    `fails` says that the text raises IndexError on this path; no trace takes it.
     """
 
     calls: tuple[GeneratedCall, ...]
@@ -60,7 +60,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Two paths. `calls` are all that come before the condition."""
+    """Two paths. `calls` are all calls before the condition."""
 
     calls: tuple[GeneratedCall, ...]
     condition: str
@@ -69,11 +69,11 @@ class Fork:
 
 
 class _Undecided(BaseException):
-    """A condition that this run has no decision for."""
+    """A condition for which this run has no decision."""
 
 
 class Cell(NamedTuple):
-    """Where a cell is in the world, its type, and its value when the scope begins."""
+    """The place of a cell in the world, its type, and its initial value in the scope."""
 
     path: str
     hint: Any
@@ -81,7 +81,7 @@ class Cell(NamedTuple):
 
 
 def cells_of(value: Any, hint: Any, leaves: frozenset[Any], path: str = "") -> Iterator[Cell]:
-    """All cells of a world; `leaves` are the records that are cells themselves."""
+    """All cells of a world; `leaves` are the record types that are cells themselves."""
     if isinstance(value, Map):
         inner = element_hint(hint)
         for key, part in value.items():
@@ -105,7 +105,7 @@ def filled(template: Any, leaves: frozenset[Any], parts: Iterator[Any]) -> Any:
 
 
 def parts_of(template: Any, leaves: frozenset[Any], value: Any) -> Iterator[Any]:
-    """What a world has in each cell of `template`."""
+    """The value that a world has in each cell of `template`."""
     if isinstance(template, Map):
         for inner, part in zip(template.values(), value.values(), strict=True):
             yield from parts_of(inner, leaves, part)
@@ -151,7 +151,8 @@ class Events:
     # ---- running the text
 
     def _constant_cells(self) -> frozenset[int]:
-        """The cells that no event changes, by trial: those that one does are taken out."""
+        """The cells that no event changes. Found by trial: a cell that an event changes is
+        removed."""
         self._constant = frozenset(range(len(self.cells))).difference(self.actors)
         while changed := self._constant & {
             cell for path in self._all_paths().values() for cell in changed_by(path)
@@ -164,7 +165,7 @@ class Events:
 
     @contextmanager
     def undecided(self) -> Iterator[None]:
-        """Meanwhile a condition on symbols raises NotSymbolic."""
+        """Within this context, a condition on symbols raises NotSymbolic."""
 
         def refuse(condition: str) -> bool:
             raise NotSymbolic(condition)
@@ -182,7 +183,7 @@ class Events:
     def _explore(
         self, rule: str, values: tuple[int, ...], decisions: tuple[bool, ...]
     ) -> Path | Fork:
-        """The event behind these decisions."""
+        """The event under these decisions."""
         if len(decisions) > MOST_BRANCHES:
             raise CannotSpecialize(f"{rule} has more than {MOST_BRANCHES} conditions in a row")
         pending = list(decisions)
@@ -231,7 +232,7 @@ class Events:
         self._calls.append(GeneratedCall(number, code))
         return number
 
-    # ---- what events call (`Interceptor`)
+    # ---- calls of events (`Interceptor`)
 
     def rule(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """The actor moves on both sides."""
@@ -263,32 +264,33 @@ class Events:
         return self._answer(sent, result)
 
     def _answer(self, sent: str, hint: Any) -> Symbol:
-        """The one value that an actor answers with."""
+        """The one message with which an actor answers."""
         return Symbol(self._context, f"{sent}[0][0].value", hint, item=f"{sent}[0]")
 
     def _at_hand(self, value: Any) -> Any:
-        """An input; a message gets a name, as both of its sides are needed."""
+        """An input. A message is assigned to a name, as both of its sides are needed."""
         if not isinstance(value, Symbol) or value.hint not in self._context.messages:
             return value
         number = self._call(f"{value.code}, None")
         return Symbol(self._context, f"v{number}", value.hint)
 
     def _for_model(self, value: Any) -> str:
-        """An input as the tables have it: messages are theirs."""
+        """An input in the form that the tables take: messages are those of the tables."""
         if isinstance(value, Symbol) and value.hint in self._context.messages:
             return f"{value.code}[0]"
         return self._context.code(value)
 
     def _for_system(self, value: Any) -> str:
-        """An input as the system has it: what is part of a message is what it made of that."""
+        """An input in the form that the system takes: a part of a message is taken from the
+        system's payload."""
         if isinstance(value, Symbol) and value.hint in self._context.messages:
             return f"{value.code}[1]"
         items = {symbol.item for symbol in symbols_in(value)} - {None}
         return f"{items.pop()}[1]" if len(items) == 1 else self._context.code(value)
 
     def guard(self, condition: Callable[[], Any]) -> None:
-        """`require` and `within_scope`: they do nothing here, but that an event that is never
-        enabled does nothing either. Raises NeverEnabled."""
+        """Replaces `require` and `within_scope`. They do nothing here, except that an event that is
+        never enabled raises NeverEnabled."""
         calls = len(self._calls)
         try:
             with self.undecided():
@@ -300,7 +302,7 @@ class Events:
             raise NeverEnabled
 
     def later(self, function: Callable[..., Any], given: tuple[Any, ...], hint: Any) -> Symbol:
-        """A function of values, called when the code runs."""
+        """A function of values; it is called when the code runs."""
         context = self._context
         codes = (self._as_given(value) for value in given)
         number = self._call(f"{context.constant(function)}({', '.join(codes)}), None")
@@ -312,8 +314,8 @@ class Events:
         return self._context.code(value, raw=not is_actor)
 
     def replace(self, value: Any, **changes: Any) -> Any:
-        """A record with other fields; a symbol of one becomes one of symbols. A message on its way
-        stays what the system made of it."""
+        """A record with other fields; replacing fields of a symbol gives a record of symbols. A
+        message under way keeps the system's payload."""
         if isinstance(value, tuple) and self._intern is not None:
             message, payload = value
             return self._intern(replace(message.value, **changes)), payload
@@ -347,14 +349,15 @@ class Events:
     # ---- code
 
     def _live_cells(self) -> frozenset[int]:
-        """The cells that calls and conditions read, and what goes into these."""
+        """The cells that calls and conditions read, and the cells from which these are computed."""
         live: set[int] = set(self.actors)
         while more := {c for path in self._paths.values() for c in read_by(path, live)} - live:
             live |= more
         return frozenset(live)
 
     def code(self, rule: str, values: tuple[int, ...]) -> str:
-        """The function `event` of a rule instance: its cells are `s`, its actors `a0`, `a1`, ..."""
+        """The source of the function `event` for a rule instance: its cells are `s`, its actors
+        `a0`, `a1`, ..."""
         body = list(lines_of(self._paths[rule, values], self._live, frozenset()))
         return "\n".join(("def event(s=s):", *(f"    {line}" for line in body or ["pass"])))
 
@@ -368,7 +371,8 @@ class Events:
     def bound(
         self, instance: Instance, cells: list[Any], actors: Mapping[int, Callable[..., Any]]
     ) -> Callable[[], None]:
-        """A rule instance as a function on these cells; `actors` moves each, by its cell."""
+        """A rule instance as a function on these cells; `actors` has the mover of each actor's
+        cell."""
         rule, choice = instance
         space: dict[str, Any] = {
             **self._context.constants,
@@ -381,7 +385,8 @@ class Events:
 
 
 def two_sided(model: Model) -> tuple[frozenset[Any], frozenset[Any]]:
-    """(actors, messages): the model's records of which a system has its own."""
+    """(actors, messages): the record types of the model for which a system has a side of its
+    own."""
     actors, messages = set(), set()
     for rule in model.actor_rules.values():
         _, actor, *given = hints_of(rule).values()
@@ -398,7 +403,7 @@ def cells_in(code: str) -> set[int]:
 
 
 def needed(codes: Sequence[str], calls: Sequence[GeneratedCall]) -> tuple[GeneratedCall, ...]:
-    """The calls whose results these codes use, also by way of other calls, in their order."""
+    """The calls whose results these codes use, directly or through other calls, in their order."""
     wanted = {int(number) for code in codes for number in _CALL.findall(code)}
     for call in reversed(calls):
         if call.number in wanted:
@@ -407,19 +412,19 @@ def needed(codes: Sequence[str], calls: Sequence[GeneratedCall]) -> tuple[Genera
 
 
 def changed_by(path: Path | Fork) -> set[int]:
-    """The cells that a path changes, whichever way it goes."""
+    """The cells that a path changes in any of its branches."""
     if isinstance(path, Fork):
         return changed_by(path.holds) | changed_by(path.fails)
     return set(path.writes)
 
 
 def written(path: Path, live: frozenset[int] | set[int]) -> dict[int, str]:
-    """What a path puts into cells that are live."""
+    """The code that a path assigns to live cells."""
     return {cell: code for cell, code in path.writes.items() if cell in live}
 
 
 def read_by(path: Path | Fork, live: set[int]) -> set[int]:
-    """The cells that a path reads for what it does, or puts into cells that are `live`."""
+    """The cells that a path reads to act, or to compute cells that are `live`."""
     if isinstance(path, Fork):
         codes = [path.condition]
         inner = read_by(path.holds, live) | read_by(path.fails, live)
@@ -430,7 +435,7 @@ def read_by(path: Path | Fork, live: set[int]) -> set[int]:
 
 
 def lines_of(path: Path | Fork, live: frozenset[int], done: frozenset[int]) -> Iterator[str]:
-    """The statements of a path; the calls in `done` are made."""
+    """The statements of a path; the calls in `done` are made already."""
     if isinstance(path, Fork):
         if not matters(path, live):
             path = first_path(path)
@@ -454,13 +459,13 @@ def lines_of(path: Path | Fork, live: frozenset[int], done: frozenset[int]) -> I
 
 
 def matters(fork: Fork, live: frozenset[int]) -> bool:
-    """Whether the two paths differ in what is live."""
+    """Whether the two paths differ in a live cell."""
     empty: frozenset[int] = frozenset()
     return list(lines_of(fork.holds, live, empty)) != list(lines_of(fork.fails, live, empty))
 
 
 def first_path(path: Path | Fork) -> Path:
-    """One path of several that do the same."""
+    """The first of several paths that do the same."""
     while isinstance(path, Fork):
         path = path.holds
     return path

@@ -1,9 +1,9 @@
-"""Symbolic values: what an event computes with while its text is turned into code.
+"""Symbolic values, on which an event computes while its text is turned into code.
 
-A `Symbol` is an expression over the cells of a world and over the results of earlier calls. What
-Python does with one gives another; only a condition has to be decided, and whoever runs the text
-decides it both ways. Iteration has no symbolic form: it raises `NotSymbolic`, and the function that
-iterates is called when the code runs.
+A `Symbol` is an expression over the cells of a world and over the results of earlier calls. A
+Python operation on a symbol gives another symbol. Only a condition has to be decided; the caller
+that runs the text decides it both ways. Iteration has no symbolic form: it raises `NotSymbolic`,
+and the function that iterates is called when the code runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from model.language import Map
 
 MOST_KEYS: Final = 16
-"""A symbolic key of a `Map` is decided among so many."""
+"""A symbolic key of a `Map` is decided among at most this many keys."""
 
 
 class NotSymbolic(Exception):
@@ -23,10 +23,10 @@ class NotSymbolic(Exception):
 
 
 class Symbol:
-    """An expression: its `code`, and its type in the model as far as that is known.
+    """An expression: its `code`, and its type in the model if known.
 
-    `item` is the code of the message on its way that it is a part of, `cell` the number of the cell
-    whose actor it is, `terms` the symbol and the number whose sum it is.
+    `item` is the code of the message under way that this symbol is a part of. `cell` is the number
+    of the cell whose actor it is. `terms` are the symbol and the number whose sum it is.
     """
 
     __slots__ = ("cell", "code", "context", "hint", "item", "terms")
@@ -48,7 +48,8 @@ class Symbol:
 
     @property
     def value(self) -> str:
-        """The code of the model's value: cells have nodes of tables, and links have items."""
+        """The code of the model's value; the cells themselves hold nodes of tables, and links hold
+        items."""
         if self.hint in self.context.actors:
             return f"{self.code}.state"
         return f"{self.code}[0].value" if self.hint in self.context.messages else self.code
@@ -120,7 +121,7 @@ class Symbol:
         raise NotSymbolic(self.code)
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        """Methods of a value need the value."""
+        """Raises NotSymbolic: a method call needs the value itself."""
         raise NotSymbolic(self.code)
 
     __hash__ = None  # type: ignore[assignment]
@@ -128,7 +129,7 @@ class Symbol:
 
 class Context:
     """How symbols are printed and decided. `constants` are the values that code mentions by name;
-    `actors` and `messages` are the model's types that have two sides."""
+    `actors` and `messages` are the types of the model that have two sides."""
 
     def __init__(self, actors: frozenset[Any], messages: frozenset[Any]) -> None:
         self.actors = actors
@@ -149,7 +150,8 @@ class Context:
         return name
 
     def code(self, value: Any, *, raw: bool = False) -> str:
-        """A value as code; symbols in it as the model's values, or `raw`, as cells have them."""
+        """A value as code. Symbols in it become the model's values, or with `raw` the contents of
+        cells."""
         if isinstance(value, Symbol):
             return value.code if raw else value.value
         if value is None or type(value) in (int, bool):
@@ -177,7 +179,7 @@ def symbols_in(value: Any) -> Iterator[Symbol]:
 
 
 def is_symbolic(value: Any) -> bool:
-    """Whether a symbol is in it."""
+    """Whether a value contains a symbol."""
     return next(symbols_in(value), None) is not None
 
 

@@ -1,11 +1,12 @@
-"""The functions of a composition, so that they can be run on symbols.
+"""Rewrites the functions of a composition so that they can run on symbols.
 
-1. Guards and fault counters go: traces are the model's, and shrinking asks the model again. A guard
-   that is false in every state of the scope says that its event is none of the scope's.
-2. A rule of an actor is what `intercepts` makes of it; the calls are all that events are asked for.
-3. `(*a, b)` and `tuple(f(x) for x in a)` are functions here: Python iterates where they stand.
-4. A function that needs values all the same is called when the code runs, if no actor moves in it;
-   so is one that only answers yes or no, or with a number, where it takes a decision for that.
+1. Guards and fault counters are removed: traces come from the model, and shrinking asks the model
+   again. A guard that is false in every state of the scope means that the scope lacks the event.
+2. `intercepts` replaces the rules of actors; the calls of these rules are the result of an event.
+3. `(*a, b)` and `tuple(f(x) for x in a)` become function calls here, since Python would iterate.
+4. A function that needs values nevertheless is called when the code runs, if no actor moves in it.
+   The same holds for a function that only returns a boolean or number, if it takes a decision to
+   compute it.
 """
 
 from __future__ import annotations
@@ -26,45 +27,46 @@ GUARDS: Final = frozenset({"require", "within_scope"})
 
 
 class CannotSpecialize(TypeError):
-    """An event whose text has no symbolic form; the message says which function is in the way."""
+    """An event whose text has no symbolic form; the message names the function that prevents it."""
 
 
 class NeverEnabled(Exception):
-    """An event that no state of the scope allows."""
+    """An event that is enabled in no state of the scope."""
 
 
 class Interceptor(Protocol):
-    """What takes the place of what events call."""
+    """Replaces the functions that events call."""
 
     def undecided(self) -> AbstractContextManager[None]:
-        """Meanwhile a condition on symbols raises NotSymbolic."""
+        """Within this context, a condition on symbols raises NotSymbolic."""
 
     def rule(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """In place of a rule of an actor."""
+        """Replaces a rule of an actor."""
 
     def guard(self, condition: Callable[[], Any]) -> None:
-        """In place of `require` and `within_scope`. Raises NeverEnabled where no state of the scope
-        makes the condition true."""
+        """Replaces `require` and `within_scope`. Raises NeverEnabled if no state of the scope makes
+        the condition true."""
 
     def later(self, function: Callable[..., Any], given: tuple[Any, ...], hint: Any) -> Symbol:
-        """In place of a function that needs values: a call of it when the code runs."""
+        """Replaces a function that needs values: it is called when the code runs."""
 
     def replace(self, value: Any, **changes: Any) -> Any:
-        """In place of `dataclasses.replace`."""
+        """Replaces `dataclasses.replace`."""
 
     def length(self, value: Any) -> Any:
-        """In place of `len`."""
+        """Replaces `len`."""
 
     def join(self, *parts: Any) -> Any:
-        """In place of `(*a, *b)`."""
+        """Replaces `(*a, *b)`."""
 
     def numbered(self, value: Any) -> Any:
-        """In place of `enumerate`."""
+        """Replaces `enumerate`."""
 
 
 class _Rewriter(ast.NodeTransformer):
-    """One function, its guards put off, without iteration where Python would do it; where actors
-    move (`movers`) there is no other way than Python's."""
+    """Rewrites one function: removes its guards, and replaces iteration by function calls.
+    Functions in which actors move (`movers`) keep Python's iteration, since nothing else can run
+    them."""
 
     def __init__(self, movers: frozenset[str]) -> None:
         self._movers = movers
@@ -90,7 +92,7 @@ class _Rewriter(ast.NodeTransformer):
         return ast.Call(ast.Name("_join", ast.Load()), parts, [])
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """A comprehension becomes a function of what it iterates over, and of the names in it."""
+        """A comprehension becomes a function of its iterable and of the names in it."""
         if len(node.args) != 1 or not isinstance(node.args[0], ast.GeneratorExp):
             return self.generic_visit(node)
         if mentioned(node) & self._movers:
@@ -118,17 +120,18 @@ def names_in(*nodes: ast.AST) -> set[str]:
 
 
 def mentioned(tree: ast.AST) -> set[str]:
-    """The names of all that is mentioned, in modules too."""
+    """The names that a tree mentions, including those in modules."""
     return names_in(tree) | {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
 
 
 def name(text: str) -> ast.Name:
-    """A name that is read."""
+    """A node that reads a name."""
     return ast.Name(text, ast.Load())
 
 
 class SymbolicSource:
-    """The functions of a composition on symbols: `events` are the rules of the world."""
+    """The functions of a composition, rewritten for symbols: `events` are the rules of the
+    world."""
 
     def __init__(self, model: Model, interceptor: Interceptor) -> None:
         self._interceptor = interceptor
@@ -162,7 +165,7 @@ class SymbolicSource:
     def _function(
         self, owner: str, original: Callable[..., Any], tree: ast.FunctionDef
     ) -> Callable[..., Any]:
-        """The function on symbols; that of an actor is intercepted."""
+        """The function on symbols; a rule of an actor is intercepted."""
         if language.is_actor_rule(original):
             return self._interceptor.rule(original)
         rewritten = copy.deepcopy(tree)
@@ -179,7 +182,8 @@ class SymbolicSource:
     def _or_later(
         self, function: Callable[..., Any], original: Callable[..., Any]
     ) -> Callable[..., Any]:
-        """The function on symbols where that is possible, else later on values."""
+        """The function on symbols if that is possible, else a function that is called later on
+        values."""
         hint = hints_of(original)["return"]
         is_scalar = isinstance(hint, type) and issubclass(hint, int)
 
@@ -205,12 +209,12 @@ class SymbolicSource:
 
 
 def uncounted(_: Any, world: Any, __: Any) -> Any:
-    """In place of `spend`: traces keep to the budgets, and nothing else reads the counters."""
+    """Replaces `spend`: traces keep to the budgets, and nothing else reads the counters."""
     return world
 
 
 def movers(model: Model) -> frozenset[str]:
-    """The names of the functions in which actors move, however deep."""
+    """The names of the functions in which actors move, directly or in functions that they call."""
     mentions = {name: mentioned(tree) for (_, name), tree in model.functions.items()}
     found = set(model.actor_rules)
     while more := {name for name, others in mentions.items() if others & found} - found:

@@ -1,4 +1,4 @@
-"""Reports of a run, from its findings to pages, a data set, and scripts that need Python alone.
+"""Reports of a run: its findings as data, pages, a dataset, and scripts that need only Python.
 
-`pipeline` takes every run through: directory, waves of traces, findings, report.
+`pipeline` takes every run from its directory through waves of traces and findings to the report.
 """

@@ -8,12 +8,12 @@ from typing import Any
 from conformance.judging.reports.report import not_told_apart, sentence
 
 MOST_SHOWN = 5
-"""Divergences that the terminal shows; the report has all."""
+"""The number of divergences that the terminal shows; the report has all."""
 
 
 def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: str, there: str) -> str:
-    """Coverage, cover, guarantees, divergences, verdict, and where the report is; `there` are the
-    options with which `replay` plays a trace at the system."""
+    """Print coverage, cover, guarantees, divergences, verdict, and the place of the report. `there`
+    has the options with which `replay` plays a trace at the system."""
     lines = [
         f"{report['system']} against {report['variant']}, scope {report['scope']}, seed"
         f" {report['seed']}",
@@ -36,7 +36,7 @@ def answer(report: Mapping[str, Any], run: Mapping[str, Any], out: str, there: s
 
 
 def checks(report: Mapping[str, Any]) -> list[str]:
-    """One line for each check beside the traces."""
+    """One line for each side check."""
     return [
         f"  {name.replace('_', ' ')}  {check['compared']} compared, "
         + (
@@ -49,7 +49,8 @@ def checks(report: Mapping[str, Any]) -> list[str]:
 
 
 def rules(report: Mapping[str, Any]) -> list[str]:
-    """The rules that the run could not have told from those of other releases, by the reason."""
+    """The rules that the run could not have told from those of other releases, grouped by
+    reason."""
     row = report.get("rules")
     if row is None:
         return []
@@ -65,13 +66,13 @@ def rules(report: Mapping[str, Any]) -> list[str]:
 
 
 def traces_left_out(report: Mapping[str, Any]) -> list[str]:
-    """That a run with --traces does not look for what tells releases apart."""
+    """Say that a run with --traces plays no traces that tell releases apart."""
     text = not_told_apart(report)
     return [f"  left out     {text}"] if text else []
 
 
 def speed(run: Mapping[str, Any]) -> str:
-    """How fast the traces were judged."""
+    """The number of steps per second."""
     if not run["steps_per_second_in_all"]:
         return ""
     cores = f"{run['steps_per_second']:,} on each of {run['cores']} cores, "
@@ -80,7 +81,7 @@ def speed(run: Mapping[str, Any]) -> str:
 
 
 def coverage(covered: Mapping[str, Any]) -> str:
-    """`transitions 6,955 of 6,955, rules 8 of 8, ...`; nothing of what has no total."""
+    """`transitions 6,955 of 6,955, rules 8 of 8, ...`; kinds without a total are left out."""
     return ", ".join(
         f"{name.replace('_', ' ')} {row['covered']:,} of {row['total']:,}"
         for name, row in covered.items()
@@ -89,7 +90,8 @@ def coverage(covered: Mapping[str, Any]) -> str:
 
 
 def never_met(covered: Mapping[str, Any], out: str) -> list[str]:
-    """How much no trace met, by kind, and where all of it is named; nothing if all was met."""
+    """How many points no trace met, by kind, and the page that names them; empty if all were
+    met."""
     counts = [
         f"{name.replace('_', ' ')} {row['total'] - row['covered']:,}"
         for name, row in covered.items()
@@ -99,7 +101,7 @@ def never_met(covered: Mapping[str, Any], out: str) -> list[str]:
 
 
 def cover(report: Mapping[str, Any]) -> list[str]:
-    """The cover's steps beside the least that any cover needs; nothing without a cover."""
+    """The steps of the cover beside the least that any cover needs; empty without a cover."""
     row = report["cover"]
     if row["steps"] is None:
         return []
@@ -118,7 +120,7 @@ def undecided(report: Mapping[str, Any]) -> list[str]:
 
 
 def pct(row: Mapping[str, int] | None) -> list[str]:
-    """The chance with which a trace of pct shows a bug."""
+    """The probability with which a trace of PCT shows a bug."""
     if row is None:
         return []
     depth, threads, steps = row["depth"], row["threads"], row["steps"]
@@ -138,7 +140,7 @@ def guarantees(report: Mapping[str, Any]) -> str:
 
 
 def masked(report: Mapping[str, Any]) -> list[str]:
-    """How much was judged behind each mask, and the masks that hide nothing."""
+    """How many steps were judged behind each mask, and which masks hide nothing."""
     used = {row["mask"]: row for row in report["masked"]}
     lines = [
         f"    {row['mask']}: {row['traces']:,} traces go on behind it, {row['steps']:,} steps"
@@ -154,8 +156,8 @@ def masked(report: Mapping[str, Any]) -> list[str]:
 
 
 def divergences(report: Mapping[str, Any], out: str, there: str) -> list[str]:
-    """The first divergences, each with the command that plays it again and its script, and how many
-    more there are."""
+    """The first divergences, each with its script and the command that plays it again, and the
+    number of further ones."""
     found = report["divergences"]
     if not found:
         return ["  divergences  none"]

@@ -1,5 +1,5 @@
-"""Which trace breaks a guarantee that a Kafka does not give: the first that was judged, cut
-there."""
+"""Finds the trace that breaks a guarantee that a Kafka does not give: the first one, cut at the
+breach."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from proofs.trace.html import page
 
 
 def broken_by(prepared: PreparedPlan, edges: Numbers) -> frozenset[str]:
-    """The guarantees that these transitions' worlds break."""
+    """The guarantees that the worlds of these transitions break."""
     met = np.zeros(prepared.transitions_total or 0, dtype=bool)
     met[edges] = True
     return observe_transitions(prepared, np.packbits(met, bitorder="little").tobytes()).broken
 
 
 def first_breaches(prepared: PreparedPlan, agreed: Iterable[int]) -> Mapping[str, tuple[int, int]]:
-    """By guarantee: the first of the traces that breaks it, and the steps that this takes."""
+    """By guarantee: the first trace that breaks it, and the number of steps up to the breach."""
     found: dict[str, tuple[int, int]] = {}
     for number in sorted(agreed):
         _, edges = prepared.walk(number)
@@ -38,7 +38,8 @@ def first_breaches(prepared: PreparedPlan, agreed: Iterable[int]) -> Mapping[str
 
 
 def _steps(prepared: PreparedPlan, edges: Numbers, name: str) -> int:
-    """The fewest steps that break it: what is broken stays so, as what was met does."""
+    """The fewest steps that break the guarantee. A broken guarantee stays broken, so a search by
+    halves works."""
     least, most = 1, len(edges)
     while least < most:
         middle = (least + most) // 2
@@ -52,7 +53,8 @@ def _steps(prepared: PreparedPlan, edges: Numbers, name: str) -> int:
 def write_breaches(
     prepared: PreparedPlan, agreed: Iterable[int], directory: Path, system: str
 ) -> None:
-    """`PROMISE.jsonl` and `PROMISE.html` in a folder, for each guarantee that was seen broken."""
+    """Write `PROMISE.jsonl` and `PROMISE.html` into a folder for each guarantee that was seen
+    broken."""
     named = replace(prepared, plan=replace(prepared.plan, system=system))
     for name, (number, steps) in first_breaches(prepared, agreed).items():
         trace = trace_of(named, _finding(prepared, number, steps))
@@ -61,6 +63,6 @@ def write_breaches(
 
 
 def _finding(prepared: PreparedPlan, number: int, steps: int) -> Finding:
-    """As `conformance.judging.plan.finding_of`; nothing differs from the model."""
+    """As `conformance.judging.plan.finding_of`, without a difference from the model."""
     trace = [[rule, dict(choice)] for rule, choice in prepared.trace(number)[:steps]]
     return {"id": number, "trace": trace, "steps": steps, "expected": {}, "observed": {}}

@@ -1,7 +1,8 @@
-"""What runs found, as tables: Parquet files at a path or URI, for any engine that reads them.
+"""The findings of runs as tables: Parquet files at a path or URI, for any engine that reads them.
 
-A run writes one file into each table, named after the question that it answered: the same question
-replaces it, other questions stand beside it. `docs/reference/dataset.md` explains each column.
+A run writes one file into each table, named after the question that the run answered. A later run
+with the same question replaces the file; other questions have files beside it.
+`docs/reference/dataset.md` explains each column.
 """
 
 from __future__ import annotations
@@ -116,8 +117,8 @@ class Dataset:
         result: Result,
         units: Iterable[Mapping[str, Any]],
     ) -> None:
-        """All tables of one run; `units` are those of its journal. Raises BadUse where they cannot
-        be written."""
+        """Write all tables of one run; `units` are those of its journal. Raises BadUse if they
+        cannot be written."""
         parts: dict[str, Rows] = {
             "runs": iter([table_of("runs", [row_of_run(run, report, times)])]),
             "ranges": (table_of("ranges", rows) for rows in ranges_of(run, units)),
@@ -130,7 +131,7 @@ class Dataset:
     def write_table(
         self, name: str, run: str, columns: pa.Schema, tables: Iterable[pa.Table]
     ) -> None:
-        """The file of a run in one table. Raises BadUse where it cannot be written."""
+        """Write the file of a run into one table. Raises BadUse if it cannot be written."""
         schema = columns.with_metadata({"kafka_eos.schema_version": str(SCHEMA_VERSION)})
         path = f"{self.folder}/{name}/{run}.parquet"
         try:
@@ -143,12 +144,13 @@ class Dataset:
 
 
 def table_of(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Some rows of a table."""
+    """Builds a table from some rows."""
     return pa.Table.from_pylist(list(rows), TABLES[name])
 
 
 def row_of_run(run: str, report: Mapping[str, Any], times: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's row: what the report and the times of a run have under the same names."""
+    """The row of a run: the fields that the report and the times of the run have under the same
+    names."""
     own = {
         "run": run,
         "schema_version": SCHEMA_VERSION,
@@ -158,7 +160,7 @@ def row_of_run(run: str, report: Mapping[str, Any], times: Mapping[str, Any]) ->
 
 
 def ranges_of(run: str, units: Iterable[Mapping[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """The numbers of each range, wave by wave; runs of clients have none."""
+    """The numbers of each range, wave by wave; runs of clients have no ranges."""
     for unit in units:
         if "ranges" in unit:
             row = ResultRow(b85decode(unit["ranges"]), b"")
@@ -166,7 +168,7 @@ def ranges_of(run: str, units: Iterable[Mapping[str, Any]]) -> Iterator[list[dic
 
 
 def findings_of(run: str, result: Result) -> Iterator[dict[str, Any]]:
-    """A row for each signature, with its shortest trace as it was judged, before shrinking."""
+    """A row for each signature, with its shortest trace as judged, before shrinking."""
     for signature, found in by_first_id(result.total.findings):
         shortest = found.shortest[0]
         yield {
@@ -182,7 +184,7 @@ def findings_of(run: str, result: Result) -> Iterator[dict[str, Any]]:
 
 
 def coverage_of(run: str, result: Result) -> Rows:
-    """Rules, branches, error codes, table entries, statements of impl by name; transitions by
+    """Rules, branches, error codes, table entries and statements of impl by name; transitions by
     number, with their rules as names."""
     prepared, total = result.prepared, result.total
     kinds = {
@@ -205,15 +207,15 @@ def coverage_of(run: str, result: Result) -> Rows:
 
 
 def statements_by_name(bits: bytes) -> tuple[frozenset[str], frozenset[str]]:
-    """The statements of impl's protocol, and those that were executed; none where impl is not
-    judged."""
+    """All statements of impl's protocol, and the executed ones; empty if impl is not judged."""
     names = {n: str(places()[n]) for n in protocol_places()} if bits else {}
     executed = numbers_in(bits)
     return frozenset(names.values()), frozenset(s for n, s in names.items() if n in executed)
 
 
 def transitions_of(run: str, prepared: PreparedPlan, transitions: bytes) -> pa.Table:
-    """A row for each labelled transition: millions, so that columns are made at once."""
+    """A row for each labelled transition. A run can have millions, so each column is built as a
+    whole."""
     width = prepared.transitions_total or 0
     names, rules = prepared.rules_of_transitions()
     bits = np.unpackbits(np.frombuffer(transitions, np.uint8), bitorder="little", count=width)
@@ -232,10 +234,10 @@ def transitions_of(run: str, prepared: PreparedPlan, transitions: bytes) -> pa.T
 
 
 def count_traces(prepared: PreparedPlan, transitions: int) -> tuple[Numbers, Numbers]:
-    """How many traces take each labelled transition as they are drawn, and the first of them.
+    """For each labelled transition: the number of drawn traces that take it, and the first of them.
 
-    Judging does not count: that would be another array of millions from each worker, and walking a
-    trace again takes a tenth of judging it.
+    Judging does not count this: each worker would return another array of millions of numbers, and
+    walking a trace again takes only a tenth of the time of judging it.
     """
     traces = np.zeros(transitions, np.int64)
     first = np.zeros(transitions, np.int64)

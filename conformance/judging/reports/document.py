@@ -1,4 +1,4 @@
-"""A document of a few kinds of blocks: Markdown for an issue, one HTML page for a browser."""
+"""A document of a few kinds of blocks, printed as Markdown for an issue or as one HTML page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pre { background: var(--soft); overflow-x: auto; padding: .6rem; }
 
 
 class FileLink(NamedTuple):
-    """A text that leads to a file beside the document."""
+    """A text that links to a file beside the document."""
 
     text: str
     target: str
@@ -32,7 +32,7 @@ Cell = str | int | FileLink
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading of a level from 1 on."""
+    """A heading; levels count from 1."""
 
     text: str
     level: int = 2
@@ -48,7 +48,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Text, with links where they stand."""
+    """Text with links in it."""
 
     parts: tuple[Cell, ...]
 
@@ -88,7 +88,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Lines as they are."""
+    """Preformatted lines."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""Traces for people: the file that replays, and the page that shows it."""
+"""Writes a trace for people: a file that replays, and a page that shows it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from proofs.trace.story import Story, tell
 
 
 def trace_of(prepared: PreparedPlan, finding: Finding, exchanges: Exchanges = ()) -> Trace:
-    """A finding's steps, with the answers and states that the model gives; and the bytes."""
+    """The steps of a finding, with the model's answers and states; and the bytes of the
+    exchanges."""
     plan = plan_of(prepared, finding)
     header = Header(
         scope_text(plan),
@@ -33,7 +34,7 @@ def trace_of(prepared: PreparedPlan, finding: Finding, exchanges: Exchanges = ()
 
 
 def differing(header: Header) -> list[str]:
-    """What differs, in words."""
+    """The difference, in words."""
     return [f"{place} is {seen}, the model says {model}" for place, model, seen in header.differs]
 
 
@@ -44,8 +45,8 @@ def story_of(trace: Trace) -> Story:
 
 
 def write(prepared: PreparedPlan, finding: Finding, name: Path, exchanges: Exchanges = ()) -> None:
-    """`name`.jsonl and `name`.html, whose title says what differs; `name`.py, where there are
-    exchanges: the script that shows it."""
+    """Write `name`.jsonl and `name`.html, titled by the difference; and, if exchanges are given,
+    the script `name`.py that shows the difference."""
     trace = trace_of(prepared, finding, exchanges)
     title = sentence(finding)
     write_whole(name.with_suffix(".jsonl"), dumps(trace))

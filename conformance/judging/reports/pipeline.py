@@ -1,7 +1,7 @@
-"""The pipeline of every run, whatever is judged: directory, waves, findings, report.
+"""The pipeline of every run, whatever system it judges: directory, waves, findings, report.
 
-A system brings a `Target`: the traces by which it is judged, and how it is opened. While it is
-open it gives a backend, shrinks findings, and says what it shows of guarantees.
+A system provides a `Target`: the traces by which it is judged, and a way to open it. While open, it
+provides a backend, shrinks findings, and says which guarantees it shows.
 """
 
 from __future__ import annotations
@@ -88,68 +88,70 @@ if TYPE_CHECKING:
     from conformance.judging.reports.dataset import Dataset
 
 MADE: Final = ("prepared", "divergences", "runs")
-"""The folders that a run makes."""
+"""The folders that a run creates."""
 
 MOST_TRANSITIONS_TO_BOUND: Final = 2_000_000
-"""The linear program behind `cover.bound` takes 22 seconds there; beyond, the bound stays null."""
+"""For this many transitions the linear program behind `cover.bound` takes 22 seconds; for more, the
+bound stays null."""
 
 Baseline = Sequence[KnownDifference]
 Judged = tuple[Result, Sequence[Wave]]
 
 
 class OpenTarget(Protocol):
-    """A system that is judged now."""
+    """A system that is being judged."""
 
     @property
     def not_applicable(self) -> Sequence[str]:
-        """What it does not show, and is therefore not judged by."""
+        """Guarantees that the system does not show, and by which it is therefore not judged."""
 
     @property
     def least_ranges(self) -> int:
-        """Ranges of a wave at least: more than 1 where a wave takes long however few it has."""
+        """The least number of ranges in a wave: more than 1 if a wave has a long fixed cost."""
 
     def take_note(self) -> Any:
-        """What the checks need of the traces that were judged since it was asked before, as plain
-        data that the run keeps; None if nothing."""
+        """The data that the checks need of the traces judged since the previous call, as plain data
+        that the run keeps; None if the checks need nothing."""
 
     def checks(self, notes: Sequence[Any]) -> Mapping[str, SideCheck]:
-        """The checks beside the traces, by name, made once and after them, with the notes of all.
+        """The side checks by name; they run once, after all traces, with the notes of all waves.
         Raises BackendError."""
 
     def backend(self) -> Backend:
-        """The backend that judges ranges of traces; called once, and only if some are left.
+        """The backend that judges ranges of traces; called once, and only if ranges are left.
 
-        It is closed with the target. Raises BackendError.
+        It is closed together with the target. Raises BackendError.
         """
 
     def shrunk(self, finding: Finding) -> Finding:
-        """The finding with a trace of which no step can be left out."""
+        """The finding with a trace from which no step can be left out."""
 
     @property
     def player(self) -> Player | None:
-        """What plays the traces that tell rules apart; None where there is none."""
+        """The player of distinguishing traces; None if the system has none."""
 
     def masks(self, progress: Callable[[], None]) -> AutomaticMasks:
-        """What the run looks past by itself. Raises BackendError."""
+        """The masks that the run adds by itself. Raises BackendError."""
 
     def reproduced(self, finding: Finding) -> Exchanges:
-        """The requests that show it, and their answers. Raises NotReproducible."""
+        """The requests that show a finding, and their answers. Raises NotReproducible."""
 
     def shown_by(self, finding: Finding) -> ObservedProperties:
-        """What the system shows of the guarantees once it differed."""
+        """The guarantees that the system breaks, and the witnesses it meets, at its first
+        difference."""
 
 
 class TargetOpener(Protocol):
-    """Opens a system, with what was prepared and a file for its log."""
+    """Opens a system, given the prepared plan and a file for its log."""
 
     def __call__(self, prepared: PreparedPlan, log: Path) -> AbstractContextManager[OpenTarget]:
-        """The system, open until the end of the run. Raises BackendError."""
+        """The system; it stays open until the end of the run. Raises BackendError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is judged. `plan` is what reports name, `traces` the plan that traces are cut for;
-    `more` are arguments beside the plan's that the report depends on."""
+    """The subject of a run. `plan` is the plan that reports name, `traces` the plan from which
+    traces are cut; `more` has further arguments on which the report depends."""
 
     plan: Plan
     traces: Plan
@@ -158,7 +160,7 @@ class Target:
 
 
 def run(target: Target, options: argparse.Namespace) -> int:
-    """Judge a target and report; the exit code.
+    """Judge a target, write the report, and return the exit code.
 
     Raises BackendError, OtherRun, BadPlan, BadBaseline, Stopped.
     """
@@ -178,10 +180,11 @@ def judge_and_report(
     options: argparse.Namespace,
     judge: Callable[[RunDirectory, Baseline], Judged],
 ) -> int:
-    """Judge in a directory, without --out in one named after the question; report; the exit code.
+    """Judge in a directory, write the report, and return the exit code. Without --out the directory
+    is named after the question.
 
     The report depends on the question, --judge and --baseline alone. Raises BadBaseline, OtherRun,
-    Stopped, BadUse for a dataset that cannot be written, and what `judge` raises.
+    Stopped, BadUse for a dataset that cannot be written, and the errors of `judge`.
     """
     baseline = read_baseline(options.baseline) if options.baseline else ()
     known = digest(repr(baseline)) if baseline else None
@@ -208,8 +211,8 @@ def judge_and_report(
 
 
 def replayed_at(options: argparse.Namespace) -> str:
-    """The options with which `replay` plays a trace of this run at its system; a client's run is
-    judged again without any."""
+    """The options with which `replay` plays a trace of this run at its system. Runs of clients are
+    judged again without options."""
     if options.system == "client":
         return ""
     given = {name: getattr(options, name) for name in ("kafka", "nodes", "actors")}
@@ -219,18 +222,18 @@ def replayed_at(options: argparse.Namespace) -> str:
 
 
 def dataset_at(uri: str | None) -> Dataset | None:
-    """The dataset that the run goes into, if any. Raises BadUse."""
+    """The dataset into which the run is written, if any. Raises BadUse."""
     if uri is None:
         return None
     from conformance.judging.reports.dataset import (
-        Dataset,  # Arrow takes long to import, and few ask for it
+        Dataset,  # Arrow takes long to import, and few runs need it
     )
 
     return Dataset.at(uri)
 
 
 def baseline_of(known: Baseline, result: Result) -> list[dict[str, Any]]:
-    """The rows of a baseline, and what was found beside them."""
+    """The rows of a baseline, extended by the findings of this run."""
     release = result.prepared.plan.variant.partition("/")[0]
     found = (
         known_from(
@@ -246,12 +249,12 @@ def baseline_of(known: Baseline, result: Result) -> list[dict[str, Any]]:
 
 
 class PreparationDisplay(Display):
-    """Shows what is being prepared, and which part of it is done; each new work at once."""
+    """Shows the name and progress of the preparation; a new piece of work is shown at once."""
 
     _what = ""
 
     def __call__(self, what: str, part: float) -> None:
-        """`part` of `what` is done, 0 to 1."""
+        """`part` of the work `what` is done, 0 to 1."""
         is_new, self._what = what != self._what, what
         self.show(lambda: f"{what}, {part:.0%}" if part else what, at_once=is_new)
 
@@ -260,7 +263,7 @@ class PreparationDisplay(Display):
 
 
 def judge_target(target: Target, judge: str, directory: RunDirectory, baseline: Baseline) -> Judged:
-    """All that a run finds. Raises KeyboardInterrupt, BackendError."""
+    """Judge all waves, and return the findings. Raises KeyboardInterrupt, BackendError."""
     assert directory.path is not None
     out = directory.path
     with PreparationDisplay() as progress:
@@ -283,7 +286,7 @@ def judge_target(target: Target, judge: str, directory: RunDirectory, baseline: 
 
 
 def judge_rest(waves: Waves, prepared: PreparedPlan, system: OpenTarget) -> None:
-    """Run the waves that are left. Raises BackendError."""
+    """Run the remaining waves. Raises BackendError."""
     stood = waves.next_id
     if stood == prepared.count:
         note(f"judged before: {prepared.count:,} traces")
@@ -303,8 +306,8 @@ def judge_rest(waves: Waves, prepared: PreparedPlan, system: OpenTarget) -> None
 
 
 def side_checks(waves: Waves, system: OpenTarget) -> Mapping[str, SideCheck]:
-    """The checks beside the traces, as they were when all traces were judged: a broker is not asked
-    again by the same command. Raises BackendError."""
+    """The side checks, made once when all traces were judged: if the command is repeated, it does
+    not ask a broker again. Raises BackendError."""
     rows = waves.checked(
         lambda notes: {name: asdict(check) for name, check in system.checks(notes).items()}
     )
@@ -312,7 +315,7 @@ def side_checks(waves: Waves, system: OpenTarget) -> Mapping[str, SideCheck]:
 
 
 def format_findings(total: Found, transitions: int | None) -> list[str]:
-    """What is said of a run on its way, beside how far it is."""
+    """The message about findings that accompanies the progress of a run."""
     covered, diverged = total.summary.transitions_covered, total.summary.divergences
     said = [] if transitions is None else [f"transitions {covered:,} of {transitions:,}"]
     return [*said, f"{diverged:,} diverged"] if diverged else said
@@ -322,7 +325,7 @@ def format_findings(total: Found, transitions: int | None) -> list[str]:
 
 
 class ShrunkFinding(NamedTuple):
-    """A finding whose trace was shrunk, and all that it stands for."""
+    """A finding whose trace was shrunk, with all findings that it stands for."""
 
     finding: Finding
     occurrences: Occurrences
@@ -338,8 +341,8 @@ def examine_findings(
     apart: DistinguishingReport | None,
     masks: AutomaticMasks,
 ) -> Result:
-    """Shrink, explain and draw the findings; and conclude which guarantees hold. A trace that tells
-    rules apart is a shortest one as it is."""
+    """Shrink, explain and draw the findings, and conclude which guarantees hold. Distinguishing
+    traces are shortest already, and are not shrunk."""
     summary, seen = waves.total.summary, waves.total.seen
     if apart is not None:
         more = count_findings(apart.findings)
@@ -389,8 +392,8 @@ def draw_divergences(
     system: OpenTarget,
     out: Path,
 ) -> list[ReportedDivergence]:
-    """One divergence for all findings of one cause, the worst causes first; the shortest trace, its
-    page and its script in `out`/divergences."""
+    """Write one divergence for all findings of one cause, the worst causes first: the shortest
+    trace, its page and its script, in `out`/divergences."""
     release = configuration(prepared.plan).variant.release
     same: dict[tuple[Cause, str, KnownDifference | None], list[ShrunkFinding]] = {}
     causes = [
@@ -421,7 +424,7 @@ def draw_divergences(
 
 
 def exchanges_of(system: OpenTarget, finding: Finding) -> tuple[Exchanges, str]:
-    """The requests that show a finding; without them, why there are none."""
+    """The requests that show a finding, or an empty tuple and the reason."""
     try:
         return system.reproduced(finding), ""
     except NotReproducible as why:
@@ -429,7 +432,7 @@ def exchanges_of(system: OpenTarget, finding: Finding) -> tuple[Exchanges, str]:
 
 
 def rule_text(prepared: PreparedPlan, decider: str) -> str:
-    """What the model says of the rule that decides, with the KIP or class of Kafka behind it."""
+    """The model's text about the deciding rule, with the KIP or the class of Kafka behind it."""
     rules = judged_composition(prepared.plan.scope).model.actor_rules
     rule = rules.get(decider.rpartition("+")[2].rpartition(".")[2])
     return "" if rule is None else inspect.getdoc(rule) or ""

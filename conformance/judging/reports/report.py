@@ -1,10 +1,12 @@
-"""What a run found, as files: report.json, run.json, junit.xml, one trace and page a divergence.
+"""The result of a run as files: report.json, run.json, junit.xml, and a trace and page a
+divergence.
 
 Two rules:
 
-1. `report.json` is a function of seed, system and arguments alone: no time, no rate, no float, no
-   machine. `run.json` has what differs from run to run.
-2. Its keys are in `report.schema.json`; more may come, none goes without a new SCHEMA_VERSION.
+1. `report.json` is a function of seed, system and arguments alone: it has no time, rate, float or
+   machine. `run.json` has everything that varies from run to run.
+2. `report.schema.json` has its keys; keys may be added, but removing one needs a new
+   SCHEMA_VERSION.
 """
 
 from __future__ import annotations
@@ -31,22 +33,22 @@ SCHEMA_VERSION: Final = 3
 UNDECIDED: Final = "undecided"
 
 JUDGES: Final = ("model", "guarantees", "protocol")
-"""What decides: any difference from the model; broken guarantees; or these, and differences that
-break the protocol."""
+"""The criterion of the verdict: any difference from the model; broken guarantees; or broken
+guarantees and differences that break the protocol."""
 
 MOST_VARIATIONS: Final = 3
 
 AT_FAULT: Final = (Severity.PROMISE, Severity.PROTOCOL)
-"""What counts against a system that is judged by the protocol."""
+"""The severities that count against a system that is judged by the protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedDivergence:
-    """A finding that was shrunk: where its trace is, relative to the report, and what explains it.
+    """A shrunk finding, with the path of its trace relative to the report, and its explanation.
 
-    `occurrences` are the findings that it stands for, of all traces: those of one `cause`.
-    `variations` are sentences about others of them. `decided_by` is what the model says of the rule
-    that decides. `script` sends the requests; without one, `no_script` says why.
+    `occurrences` counts the findings of all traces that it stands for: those of one `cause`.
+    `variations` are sentences about other findings of this cause. `decided_by` is the model's text
+    about the deciding rule. `script` sends the requests; if it is missing, `no_script` says why.
     """
 
     finding: Mapping[str, Any]
@@ -61,7 +63,7 @@ class ReportedDivergence:
 
     @property
     def breaks(self) -> Severity:
-        """What it breaks."""
+        """The severity of the difference."""
         return Severity(self.finding.get("breaks", Severity.PROTOCOL))
 
     def to_json(self) -> dict[str, Any]:
@@ -88,7 +90,8 @@ class ReportedDivergence:
 
 @dataclass(frozen=True, slots=True)
 class SideCheck:
-    """Something that is compared beside traces: how often, and the first difference if any."""
+    """A comparison beside traces: the number of values compared, and the first difference if
+    any."""
 
     compared: int
     expected: Any = None
@@ -96,17 +99,17 @@ class SideCheck:
 
     @property
     def holds(self) -> bool:
-        """Nothing differs."""
+        """Whether nothing differs."""
         return bool(self.expected == self.observed)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All that a run found. `guarantees` has holds, violated or not_exercised for each name;
+    """The result of a run. `guarantees` has holds, violated or not_exercised for each name;
     `not_guaranteed` are those that the variant does not give in this scope. `divergences` stand for
     all diverging traces; `undecided` counts traces that could not be judged. `distinguished` says
-    which rules the run could have told from others, None where it does not look for that. `more`
-    are keys of the report that one system alone has."""
+    which rules the run could have told from others; None if the run does not look for that. `more`
+    has keys of the report that only one system has."""
 
     prepared: PreparedPlan
     total: Summary
@@ -124,16 +127,16 @@ class Result:
 
     @property
     def conforms(self) -> bool:
-        """No difference, or each is explained."""
+        """Whether each difference, if any, is explained."""
         explained = all(d.explained for d in self.divergences)
         return explained and all(check.holds for check in self.checks.values())
 
     @property
     def verdict(self) -> str:
-        """The answer to the question that was asked: `judge` says which.
+        """The answer to the question that `judge` selects.
 
-        A system is not followed beyond its first difference, so that the guarantees of one that
-        differs stay undecided unless one is broken. A client whose policy differs is judged to the
+        A system is not followed beyond its first difference. So the guarantees of a system that
+        differs stay undecided, unless one is broken. A client whose policy differs is judged to the
         end of its runs.
         """
         found = {d.breaks for d in self.divergences if d.explained is None}
@@ -156,14 +159,14 @@ class Result:
 
 
 def coverage_row(found: frozenset[str], total: frozenset[str]) -> dict[str, Any]:
-    """How many of some names, and which are missing."""
+    """How many of some names were met, and which were not."""
     missing = sorted(total - found)
     return {"covered": len(total & found), "total": len(total), "missing": missing}
 
 
 def coverage_json(prepared: PreparedPlan, total: Summary) -> dict[str, Any]:
-    """What the traces covered; the total of transitions is null if the scope was not explored. A
-    total of 0 says that the system is not judged by that."""
+    """The points that the traces covered. The total of transitions is null if the scope was not
+    explored. A total of 0 says that the system is not judged by this kind of point."""
     return {
         "transitions": {
             "covered": total.transitions_covered,
@@ -178,7 +181,7 @@ def coverage_json(prepared: PreparedPlan, total: Summary) -> dict[str, Any]:
 
 
 def statements_row(bits: bytes) -> dict[str, Any]:
-    """The same of impl's statements; `missing` names a function once, with its lines."""
+    """The same for impl's statements; `missing` names each function once, with its lines."""
     covered, count, missing = count_statements(bits)
     return {"covered": covered, "total": count, "missing": missing}
 
@@ -235,8 +238,9 @@ def report_json(result: Result) -> dict[str, Any]:
 
 
 def pct_json(prepared: PreparedPlan) -> dict[str, Any] | None:
-    """What pct's guarantee is made of: a trace shows a bug of that depth that needs no more steps
-    with chance 1 / (threads * steps ** (depth - 1)) or more. None where no trace is pct's."""
+    """The numbers behind PCT's guarantee: a trace shows a bug of this depth that needs no more than
+    `steps` with probability at least 1 / (threads * steps ** (depth - 1)). None if no trace comes
+    from PCT."""
     if prepared.threads is None:
         return None
     depth, steps = prepared.plan.depth, prepared.threads_steps
@@ -247,7 +251,7 @@ def pct_json(prepared: PreparedPlan) -> dict[str, Any] | None:
 
 
 def run_json(waves: Sequence[Wave]) -> dict[str, Any]:
-    """The content of `run.json`: how the waves went. Seconds are those of judging alone."""
+    """The content of `run.json`: how the waves ran. Seconds are those of judging alone."""
     seconds = sum(wave.seconds for wave in waves)
     core_seconds = sum(wave.seconds * (wave.cores or 1) for wave in waves)
     steps = sum(wave.steps for wave in waves)
@@ -271,14 +275,14 @@ def run_json(waves: Sequence[Wave]) -> dict[str, Any]:
 
 
 def row_of_wave(wave: Wave) -> dict[str, Any]:
-    """A wave's numbers; its executors are listed once, beside the waves."""
+    """The numbers of a wave; its executors are listed once, beside the waves."""
     row = asdict(wave)
     del row["executors"]
     return row
 
 
 def per_second(steps: int, seconds: float) -> int:
-    """A rate, 0 where no time was taken."""
+    """A rate; 0 if no time was taken."""
     return round(steps / seconds) if seconds else 0
 
 
@@ -300,7 +304,7 @@ def junit(report: Mapping[str, Any]) -> str:
 
 
 def conformance_case(report: Mapping[str, Any]) -> ElementTree.Element:
-    """A failure for each divergence that nothing explains."""
+    """A failure for each unexplained divergence."""
     name = f"{report['system']} behaves as {report['variant']}"
     case = ElementTree.Element("testcase", classname="conformance", name=name)
     for divergence in report["divergences"]:
@@ -329,7 +333,7 @@ def guarantee_cases(report: Mapping[str, Any]) -> list[ElementTree.Element]:
 
 
 def not_told_apart(report: Mapping[str, Any]) -> str:
-    """That --traces left out what tells releases apart, "" if it did not."""
+    """The note that --traces left out distinguishing traces; "" if it did not."""
     rules = (report.get("rules") or {}).get("not_distinguished", {})
     count = sum(why == LEFT_OUT for why in rules.values())
     traces = "the trace that tells" if count == 1 else f"the {count} traces that tell"
@@ -337,7 +341,7 @@ def not_told_apart(report: Mapping[str, Any]) -> str:
 
 
 def named(path: str, values: Mapping[str, Any]) -> str:
-    """A value of a difference; error codes by their names."""
+    """A value of a difference; error codes become names."""
     value = values.get(path)
     if path.endswith(".error") and isinstance(value, int):
         return f"{value} ({ErrorCode(value).name})"
@@ -345,7 +349,7 @@ def named(path: str, values: Mapping[str, Any]) -> str:
 
 
 def both_sides(divergence: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
-    """Each place that differs: what the model expects there, and what was observed."""
+    """Each place that differs, with the value that the model expects, and the observed one."""
     expected, observed = divergence["expected"], divergence["observed"]
     places = sorted(expected.keys() | observed.keys())
     return tuple((place, named(place, expected), named(place, observed)) for place in places)

@@ -1,4 +1,4 @@
-"""`report.md` and `index.html` of a run: each cause as an issue that can be filed as it stands."""
+"""`report.md` and `index.html` of a run: each cause is written as an issue, ready to be filed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proofs.run.files import REPOSITORY
 from proofs.trace.format import read
 
 LISTED: Final = 40
-"""Requests that a page lists of a script."""
+"""The number of a script's requests that a page lists."""
 
 OF_TEXT: Final = ("where", "what no trace met", "text")
 OF_IMPL: Final = ("function", "what no trace executed")
@@ -29,7 +29,7 @@ UNMET: Final = {
     ),
     "statements_of_impl": ("Statements of impl's protocol", OF_IMPL),
 }
-"""By kind its title, and the columns where it has places."""
+"""By kind of point: its title, and the columns if its points are places."""
 
 Report = Mapping[str, Any]
 
@@ -57,7 +57,7 @@ def title_of(row: Report) -> str:
 
 
 def amounts(report: Report) -> list[tuple[str, str]]:
-    """What was judged."""
+    """How much was judged."""
     covered = [
         (name.replace("_", " "), f"{one['covered']:,} of {one['total']:,}")
         for name, one in report["coverage"].items()
@@ -73,7 +73,7 @@ def amounts(report: Report) -> list[tuple[str, str]]:
 
 
 def add_unmet(page: Document, coverage: Report) -> None:
-    """All that no trace met, by kind."""
+    """Add all points that no trace met, by kind."""
     unmet = {kind: row["missing"] for kind, row in coverage.items() if row.get("missing")}
     if not unmet:
         return
@@ -88,7 +88,7 @@ def add_unmet(page: Document, coverage: Report) -> None:
 
 
 def unmet_row(name: str) -> tuple[str, str, str]:
-    """A place, what is there, and the line of the model's text if it is a place in that."""
+    """A place and its content; for a place in the model's text, the line too."""
     place, _, what = name.partition(": ")
     file, _, rest = place.partition(":")
     line = rest.partition(":")[0]
@@ -97,7 +97,7 @@ def unmet_row(name: str) -> tuple[str, str, str]:
 
 
 def masks_table(masked: Sequence[Report]) -> Table:
-    """How much was judged behind each mask."""
+    """How many traces and steps were judged behind each mask."""
     rows = [
         (row["mask"], row["traces"], row["steps"], "the run" if row["automatic"] else "the user")
         for row in masked
@@ -117,7 +117,7 @@ def causes_table(rows: Sequence[Report]) -> Table:
 
 
 def add_cause(page: Document, row: Report, out: Path, title: str, variant: str) -> None:
-    """A cause: what differs, how it is shown, and the rule behind it."""
+    """Add a cause: the difference, how to show it, and the rule behind it."""
     page.add(Heading(title))
     page.say(f"{sentence(row)}. It breaks {row['breaks']}; {row['occurrences']:,} traces show it.")
     expected = f"expected: {expected_of(variant)}"
@@ -138,13 +138,13 @@ def add_cause(page: Document, row: Report, out: Path, title: str, variant: str) 
 
 
 def page_of(out: Path, trace: Path) -> str:
-    """The page of a trace; that of a client's run is a text."""
+    """The page of a trace; for a client's run, a text file."""
     page = trace.with_suffix(".html")
     return str(page if (out / page).exists() else trace.with_suffix(".txt"))
 
 
 def named_value(place: str, value: Any) -> str:
-    """A value of an answer; an error by its name."""
+    """A value of an answer; an error code becomes a name."""
     if value is None:
         return "nothing"
     is_error = place.endswith("error_code") and isinstance(value, int)
@@ -152,7 +152,7 @@ def named_value(place: str, value: Any) -> str:
 
 
 def add_requests(page: Document, exchanges: Sequence[Report], script: str) -> None:
-    """The requests that show a cause, and where answers differ."""
+    """Add the requests that show a cause, and mark where answers differ."""
     page.say(
         "Shown by raw requests, without this project: ", FileLink(Path(script).name, script), "."
     )
@@ -161,7 +161,7 @@ def add_requests(page: Document, exchanges: Sequence[Report], script: str) -> No
 
 
 def add_exchanges(page: Document, exchanges: Sequence[Report]) -> None:
-    """Requests in their order, with what differs in the answers."""
+    """Add the requests in their order, with the differences in their answers."""
     lines = []
     for number, one in enumerate(exchanges[:LISTED], start=1):
         lines.append(f"{number:2}. {one['says']}")

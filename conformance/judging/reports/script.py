@@ -1,4 +1,5 @@
-"""A reproduction as a script that needs Python alone: bytes, layouts of answers, error names."""
+"""Writes a reproduction as a script that needs only Python: bytes, layouts of answers, error
+names."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ WIDTH: Final = 100
 
 
 class NotReproducible(Exception):
-    """A trace that requests alone do not bring about; the message says why."""
+    """Requests alone do not bring about this trace; the message says why."""
 
 
 def script_of(exchanges: Exchanges, title: str, name: str, variant: str) -> str:
@@ -69,7 +70,7 @@ def expected_of(variant: str) -> str:
 
 
 def layout_of(api: str) -> dict[str, Any]:
-    """The layout of the answers to an API in a version."""
+    """The layout of the responses of an API in a version."""
     name, _, text = api.partition(" ")
     key, version = ApiKey[name], int(text)
     message = MESSAGES[key, "response"]
@@ -81,11 +82,11 @@ def layout_of(api: str) -> dict[str, Any]:
 
 
 def of_version(fields: Sequence[Field], version: int) -> list[Field]:
-    """Those that a version has in their places."""
+    """The fields that this version has, in their order."""
     return [field for field in fields if version in field.versions and field.tag is None]
 
 
 def fields_of(field: Field, version: int) -> list[Any]:
-    """Name, kind, whether it is an array, and the fields of its elements."""
+    """Name, kind, whether the field is an array, and the fields of its elements."""
     inner = [fields_of(one, version) for one in of_version(field.fields, version)]
     return [field.name, field.kind, field.is_array, inner]

@@ -1,1 +1,1 @@
-"""Leaders, held to the model of the idempotent protocol."""
+"""Leaders, compared with the model of the idempotent protocol."""

@@ -1,8 +1,8 @@
-"""What a broker shows of the guarantees by its own answers, where it differs from the model.
+"""The guarantees that a broker breaks by its own answers, where it differs from the model.
 
-Nobody reads its log here. What is known of it is what its answers claim: a success says that the
-batch is stored at the offset that it names. The guarantees are asked of the world that the answers
-describe. So a batch that is answered with two offsets is, by the broker's own word, stored twice.
+This module does not read the broker's log. It takes the answers as claims: a success says that the
+batch is stored at the named offset. The guarantees are then checked on the world that the answers
+describe. So if a batch is answered with two offsets, it is stored twice by the broker's own word.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def observed_properties(
 
 
 def is_false_error(difference: Difference) -> bool:
-    """A batch that was to succeed is called out of sequence."""
+    """Whether the broker rejects a batch as out of sequence that should have succeeded."""
     wrong = int(Error.OUT_OF_ORDER_SEQUENCE_NUMBER)
     return any(
         path.endswith(".error") and value == wrong and difference.expected[path] == Error.NONE
@@ -40,7 +40,7 @@ def is_false_error(difference: Difference) -> bool:
 
 
 def world_told(k: Configuration, told: list[AnsweredBatch], bump_is_due: bool) -> World:
-    """A world with the logs that the answers describe."""
+    """The world with the logs that the answers describe."""
     world = initial(k)
     leaders = tuple(
         replace(leader, log=log_told(told, partition))
@@ -61,7 +61,7 @@ def world_told(k: Configuration, told: list[AnsweredBatch], bump_is_due: bool) -
 
 
 def log_told(told: Iterable[AnsweredBatch], partition: int) -> tuple[StoredBatch, ...]:
-    """The batches of the successes, each offset once, in the order of offsets."""
+    """The batches of the successful answers, each offset once, in the order of offsets."""
     stored = {
         StoredBatch(one.batch, one.answer.base_offset)
         for one in told

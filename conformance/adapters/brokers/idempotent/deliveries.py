@@ -1,15 +1,15 @@
-"""What leaders hear in a trace: the requests that reach them and what else happens, in order.
+"""The requests and other events that reach leaders in a trace, in order.
 
-1. The model's own events are run, in the wire's numbers: what they have leaders take is what a real
-   broker gets. So no rule of a client or a connection is written twice.
-2. What no broker can be made to answer is played by the network. A refusal (NOT_ENOUGH_REPLICAS,
-   or for good INVALID_TIMESTAMP) is not delivered, and an error that comes too late
-   (NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT) is told to the client in place of the
-   broker's own answer.
+1. The model's own events are run, in the wire's numbers: a real broker gets the requests that these
+   events deliver to leaders. So no rule of a client or a connection is written twice.
+2. The network plays errors that no broker can be made to return. A request that is refused
+   (NOT_ENOUGH_REPLICAS, or for good INVALID_TIMESTAMP) is not delivered. An error after the append
+   (NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT) replaces the broker's own answer on its way
+   to the client.
 
-Theory of operation. What a client sends next depends on the answers before. A script is made with
-the answers of the model, so it holds as long as the broker gives just these. Another one, or one
-that follows from another choice of the broker's, ends the trace.
+Theory of operation. A client's next request depends on earlier answers. A script is made with the
+model's answers, so it is valid as long as the broker gives the same ones. Another answer, or an
+answer that follows from another choice of the broker, ends the trace.
 """
 
 from __future__ import annotations
@@ -40,21 +40,22 @@ IDEMPOTENT: Final = load_model("idempotent")
 FAILOVERS: Final = events_by(IDEMPOTENT, {Wire.CLUSTER})
 FAIL_OVER: Final = "fail_over"
 ISOLATE: Final = "isolate"
-"""Not a rule: from here on no follower fetches. Behind it stands what the next leader lacks."""
+"""Not a rule of the model: from here on no follower fetches, so the next leader lacks later
+batches."""
 PLAYED_BY_NETWORK: Final = (on_produce_without_replicas, on_invalid_produce)
-"""Rules of the leader by which it refuses a request; nothing of it changes."""
+"""Rules by which the leader refuses a request without a change of its state."""
 DONE_TO_BROKERS: Final = frozenset({Wire.RESTARTS, Wire.CLUSTER, Wire.DYNAMIC_CONFIGS})
-"""The means that all traces which are on their way must wait for."""
+"""The means for faults, for which all traces under way must wait."""
 
 
 class CannotPlay(ValueError):
-    """A trace or a scope that needs what nobody can do to these brokers."""
+    """A trace or scope needs something that a test cannot do at these brokers."""
 
 
 class Delivery(NamedTuple):
-    """A request that reaches the leader. `step` counts from 1; 0 is the scope's own beginning.
+    """A request that reaches the leader. `step` counts from 1; 0 is the beginning of the scope.
 
-    `answer` is what the broker answers, `stored` how many batches its log has then.
+    `answer` is the broker's answer, `stored` the number of batches in its log after it.
     """
 
     step: int
@@ -65,8 +66,8 @@ class Delivery(NamedTuple):
 
 
 class LeaderEvent(NamedTuple):
-    """A rule of the leader beside requests, with its inputs; or ISOLATE. `wire` is the means by
-    which it is brought about."""
+    """An event of the leader other than a request, with its inputs; or ISOLATE. `wire` is the means
+    that brings it about."""
 
     step: int
     partition: int
@@ -76,7 +77,7 @@ class LeaderEvent(NamedTuple):
 
 
 class LeaderScript(NamedTuple):
-    """A trace, what of it leaders hear, and the points that it covers."""
+    """A trace, the deliveries that reach leaders in it, and the points that it covers."""
 
     steps: Steps
     heard: tuple[Delivery | LeaderEvent, ...]
@@ -84,7 +85,7 @@ class LeaderScript(NamedTuple):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What must be done to brokers, in order; all that is on its way must wait for it."""
+        """The faults of the trace in order; all traces under way must wait for each."""
         return tuple(
             one.rule
             for one in self.heard
@@ -92,32 +93,32 @@ class LeaderScript(NamedTuple):
         )
 
     def instance(self, step: int) -> Instance:
-        """The rule instance of a step that counts from 1; that of step 0 is the beginning."""
+        """The rule instance of a step; steps count from 1. The instance of step 0 is the
+        beginning."""
         return self.steps[step - 1] if step else ("initial", ())
 
 
 class WireTables(ActorTables):
-    """Producers and leaders in the wire's numbers. Nobody compares their views."""
+    """Producers and leaders in the wire's numbers. Their views are never compared."""
 
     def __init__(self, k: Configuration) -> None:
         super().__init__(k, IDEMPOTENT)
 
     def state_view(self, state: Any) -> View:
-        """None."""
+        """None, since views are not compared."""
 
     def message_view(self, value: Any) -> View:
-        """None."""
+        """None, since views are not compared."""
 
     def errors_in(self, sends: Sequence[Any]) -> Iterator[str]:
-        """Those of Produce's answers."""
+        """The errors in answers to Produce."""
         return (m.error.name for m in sends if isinstance(m, ProduceResponse))
 
 
 class LeaderScriptWriter:
-    """Makes scripts of the traces of one configuration.
+    """Turns the traces of one configuration into scripts.
 
-    `means` are those at the brokers that are judged. Raises CannotPlay for a scope that they cannot
-    have.
+    `means` are those of a test at these brokers. Raises CannotPlay for a scope that needs others.
     """
 
     def __init__(self, k: Configuration, observer: Observer, means: Means = CLIENTS) -> None:
@@ -141,9 +142,10 @@ class LeaderScriptWriter:
         self._producer_ids = k.bounds.producer_ids
 
     def script(self, steps: Steps) -> LeaderScript:
-        """The trace's script. Raises NotAllowed, CannotPlay.
+        """The script of a trace. Raises NotAllowed, CannotPlay.
 
-        It ends before what no fault at brokers shows as it is (`playable`).
+        It ends before a step that no fault at brokers brings about as the model has it
+        (`playable`).
         """
         steps = playable(steps)
         world, seen = self._events.initial, 0
@@ -161,7 +163,7 @@ class LeaderScriptWriter:
         return script
 
     def _begun(self, world: World) -> Iterator[Delivery]:
-        """What is stored where the scope begins."""
+        """The batches that are stored at the beginning of the scope."""
         for partition, leader in world.leaders.items():
             for stored in leader.log:
                 answer = ObservedAnswer(
@@ -172,7 +174,7 @@ class LeaderScriptWriter:
     def reached(
         self, step: int, instance: Instance, calls: Iterable[ActorCall]
     ) -> Iterator[Delivery | LeaderEvent]:
-        """What reached leaders in an event."""
+        """The deliveries to leaders in an event."""
         partition = dict(instance[1]).get("partition", 0)
         wire = declaration_of(IDEMPOTENT.rules[instance[0]]).wire
         for call in calls:
@@ -182,13 +184,14 @@ class LeaderScriptWriter:
             if not isinstance(request, ProduceRequest):
                 yield LeaderEvent(step, partition, call.rule.__name__, wire, call.inputs)
                 continue
-            # The broker answers as its leader does, however late the model's error comes.
+            # The broker gives its leader's own answer, even if the model replaces it by a later
+            # error.
             (answer,) = on_produce(self._observer.k, call.actor, request).sends
             told = self._observer.told(answer)
             yield Delivery(step, partition, request.batch, told, len(call.after.log))
 
     def _check(self, script: LeaderScript) -> None:
-        """Raises CannotPlay for what nobody can do."""
+        """Raises CannotPlay if a test cannot bring the script about."""
         for one in script.heard:
             if isinstance(one, LeaderEvent) and one.wire not in self._means:
                 rule, _ = script.instance(one.step)
@@ -203,11 +206,11 @@ class LeaderScriptWriter:
 
 
 def playable(steps: Steps) -> Steps:
-    """The steps before a second failover, or a stop behind an expiry.
+    """The steps before a second failover, or before a stop after an expiry.
 
-    The replica that would lead then was killed before, and remembers less than one that never was.
-    And producers expire here because their expiration time is changed for a moment; a broker that
-    starts again may find some of them in an older snapshot, not as old as they should be.
+    At a second failover, the next leader was killed before, and remembers less than a replica that
+    never was. Producers expire here because the test changes their expiration time for a moment; a
+    broker that restarts may find some of them in an older snapshot, younger than they should be.
     """
     seen: set[str] = set()
     for i, (rule, _) in enumerate(steps):
@@ -219,9 +222,11 @@ def playable(steps: Steps) -> Steps:
 
 
 def isolated(heard: list[Delivery | LeaderEvent]) -> list[Delivery | LeaderEvent]:
-    """With ISOLATE before what the next leader lacks, or before the failover if it lacks nothing.
+    """Adds ISOLATE before the batches that the next leader lacks, or before the failover if it
+    lacks none.
 
-    Raises CannotPlay if it lacks what the leader before had already: all replicas have that.
+    Raises CannotPlay if it lacks batches that the previous leader had at its start: all replicas
+    have those.
     """
     placed: list[Delivery | LeaderEvent] = []
     begins, had = 0, 0

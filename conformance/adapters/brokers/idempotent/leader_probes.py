@@ -1,20 +1,20 @@
-"""Probes: requests behind a trace that tell states apart which its answers alone do not.
+"""Probes: requests after a trace that distinguish states which the trace's answers do not.
 
-A leader that remembers four batches answers short traces as one that remembers five. So each trace
-ends with the same questions to each leader, about each producer that it stored a batch of:
+On short traces, a leader that remembers four batches answers like one that remembers five. So each
+trace ends with the same probes of each leader, for each producer with a batch in its log:
 
-| probe | what is sent | what it shows |
+| probe | requests | reveals |
 |---|---|---|
-| `again` | the last six batches of the log, each as it was | what is remembered, and where it is |
-| `gap` | the sequence after the next | whether a gap is seen |
+| `again` | the last six batches of the log, unchanged | the remembered batches and their offsets |
+| `gap` | the sequence after the next | whether the leader notices a gap |
 | `overlap` | the last sequence and the next in one batch | whether a part is taken for the whole |
 | `next` | the next sequence, until six batches of the epoch are stored | where the log ends |
-| `window` | the last six batches again | how many are remembered |
+| `window` | the last six batches again | how many batches are remembered |
 | `epoch_begins` | the next epoch, at 1, then at 0 | where an epoch may begin |
-| `old_epoch` | the epoch before: its next sequence, then its last batch again | who is a zombie |
+| `old_epoch` | the previous epoch: its next sequence, then its last batch again | who is a zombie |
 | `new_epoch` | the new epoch's next sequence | whether a zombie did harm |
 
-What the answers must be is not written here: the observer says it.
+The observer, not this module, says which answers are right.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ PROBED_BATCHES: Final = MAX_BATCHES_TO_REMEMBER + 1
 """One more than a leader remembers."""
 
 Probe = Callable[[Configuration, Leader, int], Iterator[Batch]]
-"""The batches of one probe, given the leader's state before it."""
+"""Takes the leader's state before a probe, and returns the batches of the probe."""
 
 
 def stored(leader: Leader, producer: int) -> list[Batch]:
-    """A producer's batches in the log, oldest first."""
+    """The batches of a producer in the log, oldest first."""
     return [entry.batch for entry in leader.log if entry.batch.producer_id == producer]
 
 
 def follower(k: Configuration, batch: Batch, skip: int = 0) -> Batch:
-    """One new record with the sequence after a batch's last, or `skip` later."""
+    """One new record with the sequence after a batch's last one, or `skip` later."""
     return Batch(
         producer_id=batch.producer_id,
         producer_epoch=batch.producer_epoch,
@@ -53,24 +53,24 @@ def follower(k: Configuration, batch: Batch, skip: int = 0) -> Batch:
 
 
 def again(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch]:
-    """The last six batches as they were."""
+    """The last six batches, unchanged."""
     yield from stored(leader, producer)[-PROBED_BATCHES:]
 
 
 def gap(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch]:
-    """One sequence left out."""
+    """A batch that leaves out one sequence."""
     yield follower(k, stored(leader, producer)[-1], skip=1)
 
 
 def overlap(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch]:
-    """One record that is stored, and one that is not."""
+    """A batch with one record that is stored and one that is not."""
     last = stored(leader, producer)[-1]
     first = last.first_record + last.record_count - 1
     yield replace(last, base_sequence=last_sequence(k, last), record_count=2, first_record=first)
 
 
 def following(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch]:
-    """One record each, at least one, until there are six batches of the epoch."""
+    """Batches of one record: at least one, until the epoch has six batches."""
     batches = stored(leader, producer)
     epoch = batches[-1].producer_epoch
     count = sum(batch.producer_epoch == epoch for batch in batches)
@@ -81,14 +81,14 @@ def following(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch
 
 
 def epoch_begins(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch]:
-    """The next epoch: at 1, which no epoch may begin with, then at 0."""
+    """The next epoch: at sequence 1, at which no epoch may begin, then at 0."""
     last = follower(k, stored(leader, producer)[-1])
     for sequence in (1, 0):
         yield replace(last, producer_epoch=last.producer_epoch + 1, base_sequence=sequence)
 
 
 def old_epoch(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch]:
-    """The epoch before the last: what would come next there, and its last batch."""
+    """The previous epoch: its next batch, and its last batch again."""
     *older, newest = stored(leader, producer)
     last = next(b for b in reversed(older) if b.producer_epoch < newest.producer_epoch)
     yield follower(k, last)
@@ -96,7 +96,7 @@ def old_epoch(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch
 
 
 def new_epoch(k: Configuration, leader: Leader, producer: int) -> Iterator[Batch]:
-    """The newest epoch goes on."""
+    """The next batch of the newest epoch."""
     yield follower(k, stored(leader, producer)[-1])
 
 
@@ -110,9 +110,9 @@ PROBES: Final[Mapping[str, Probe]] = {
     "old_epoch": old_epoch,
     "new_epoch": new_epoch,
 }
-"""By name, in their order: each begins in the state that those before it leave."""
+"""By name, in order: each probe begins in the state that the previous ones leave."""
 
 
 def heard_producers(k: Configuration, leader: Leader) -> list[int]:
-    """The producer ids with a batch in the log, whether the leader still knows them or not."""
+    """The producer ids with a batch in the log, whether the leader still has their state or not."""
     return [producer for producer in range(k.bounds.producer_ids) if stored(leader, producer)]

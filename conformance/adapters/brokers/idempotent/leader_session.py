@@ -1,9 +1,9 @@
-"""One trace against a broker: what is asked, and what each answer must be.
+"""One trace against a broker: its requests, and the answers that are allowed.
 
-Theory of operation. A session asks what the script has, then for the
-producers' state (settling: what the broker tells of itself), then the probes. The first difference
-ends it. An answer that is allowed, but not the script's, ends the script: what a client would do
-next is not in it; settling and probes follow all the same.
+Theory of operation. A session sends the requests of the script, then asks for the producers' state
+(settling: the broker's description of itself), then sends the probes. The first difference ends the
+session. An answer that is allowed but is not the script's ends only the script, because the script
+does not have the client's next requests; settling and probes follow all the same.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from proofs.trace.format import Instance
 
 
 class FinalOffsets(NamedTuple):
-    """What a trace leaves of a partition, in its own numbers: where the log starts and ends."""
+    """The start and end of a partition's log after a trace, in the trace's own offsets."""
 
     start: int
     end: int
 
 
 class AnsweredBatch(NamedTuple):
-    """A batch, and what the broker answered."""
+    """A batch, and the broker's answer."""
 
     partition: int
     batch: Batch
@@ -64,7 +64,7 @@ class AnsweredBatch(NamedTuple):
 
 @dataclass(slots=True)
 class LeaderProgress:
-    """Where a trace stands, for the difference that it may find there."""
+    """The present point of a trace, for the report of a difference."""
 
     observer: Observer
     script: LeaderScript
@@ -79,13 +79,13 @@ class LeaderProgress:
     def differ(
         self, path: str, expected: Mapping[str, Any], observed: Mapping[str, Any]
     ) -> DifferenceFound:
-        """A difference in fields of something."""
+        """A difference in some fields."""
         wanted = {path + name: value for name, value in expected.items()}
         found = {path + name: value for name, value in observed.items()}
         return DifferenceFound(Difference(self.step, self.instance, wanted, found))
 
     def compare(self, path: str, expected: Mapping[str, Any], observed: Mapping[str, Any]) -> None:
-        """Raises DifferenceFound, unless masks hide all of it."""
+        """Compare two values. Raises DifferenceFound, unless masks hide the whole difference."""
         rows = [(path + name, value, observed[name]) for name, value in expected.items()]
         found = self.masked.visible(self.instance[0], self.step, rows)
         if found:
@@ -93,7 +93,7 @@ class LeaderProgress:
             raise self.differ(path, *({n: side[n] for n in names} for side in (expected, observed)))
 
     def ask(self, call: WireCall[Any], path: str, wanted: Any = 1) -> Asks:
-        """What is answered. Raises DifferenceFound if nothing is."""
+        """The answer to a call. Raises DifferenceFound if none comes."""
         try:
             [answer] = yield [Ask(call)]
         except NoAnswer as silence:
@@ -109,8 +109,8 @@ def leader_session(
     describes: bool,
     masks: Masks = NO_MASKS,
 ) -> Session:
-    """Ask and compare until the end or the first difference that no mask hides. `describes`: the
-    broker tells of its producers."""
+    """Send and compare until the end of the trace, or the first difference that no mask hides.
+    `describes` says that the broker describes its producers."""
     empty = [observer.empty] * observer.k.bounds.partitions
     at = LeaderProgress(observer, script, binding, empty, masked=MaskedTrace(masks))
     try:
@@ -127,13 +127,14 @@ def leader_session(
         )
     except Undecided:
         return TraceEnd(is_undecided=True)
-    # What a mask hid may have left the logs otherwise than the model says.
+    # A masked difference may have left the logs in another state than the model's.
     left = None if at.masked.first_use else [_left(states) for states in at.states]
     return TraceEnd(left=left, steps=followed, masked=at.masked.behind(followed))
 
 
 def _follow(at: LeaderProgress) -> Generator[Any, Any, int]:
-    """All that leaders hear, as long as they do as the script says; how many steps that was."""
+    """Deliver to the leaders as long as they answer as in the script; returns the number of
+    steps."""
     for one in at.script.heard:
         at.step, at.instance = one.step, at.script.instance(one.step)
         if isinstance(one, LeaderEvent):
@@ -152,7 +153,7 @@ def _left(states: LeaderSet) -> FinalOffsets:
 
 
 def _do(at: LeaderProgress, event: LeaderEvent) -> Asks:
-    """Something beside requests happens to a leader."""
+    """Bring about an event of a leader other than a request."""
     if event.rule == ISOLATE:
         at.is_isolated = True
         yield [BrokerFault(event.rule)]
@@ -172,7 +173,7 @@ def _do(at: LeaderProgress, event: LeaderEvent) -> Asks:
 
 
 def _delete(at: LeaderProgress, partition: int, offset: int) -> Asks:
-    """The log's head is deleted up to an offset."""
+    """Delete the head of a log up to an offset."""
     path = f"leader[{partition}].delete_records"
     answered = yield from at.ask(at.binding.delete_records(partition, offset), path)
     wanted = Deleted(0, offset)
@@ -181,7 +182,7 @@ def _delete(at: LeaderProgress, partition: int, offset: int) -> Asks:
 
 
 def _produce(at: LeaderProgress, partition: int, batch: Batch) -> Asks:
-    """A batch, and its answer."""
+    """Send a batch, and check its answer."""
     path = f"leader[{partition}].sends"
     allowed = at.observer.allowed(at.states[partition], batch)
     call = at.binding.produce(partition, batch, is_isolated=at.is_isolated)
@@ -198,14 +199,15 @@ def _produce(at: LeaderProgress, partition: int, batch: Batch) -> Asks:
 def nearest(
     allowed: Mapping[ObservedAnswer, LeaderSet], answered: ObservedAnswer
 ) -> tuple[ObservedAnswer, LeaderSet]:
-    """The allowed answer that agrees with another in most fields, and the states behind it."""
+    """The allowed answer that agrees with the given one in most fields, and the states that explain
+    it."""
     return max(allowed.items(), key=lambda row: sum(map(operator.eq, row[0], answered)))
 
 
 def _differing(
     allowed: Sequence[ObservedAnswer], answered: ObservedAnswer
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields in which an answer is none of those that are allowed."""
+    """The fields in which an answer matches none of the allowed ones."""
     values = {
         name: sorted({getattr(answer, name) for answer in allowed})
         for name in ObservedAnswer._fields
@@ -216,7 +218,7 @@ def _differing(
 
 
 def _settle(at: LeaderProgress, partition: int) -> Asks:
-    """What the broker tells of each producer is what some state says."""
+    """Check the broker's description of each producer: some state must explain it."""
     at.instance = ("settle", (("partition", partition),))
     path = f"leader[{partition}].producers"
     known = yield from at.ask(at.binding.describe_producers(partition), path, "told")
@@ -239,7 +241,7 @@ def _has_state(producer: int, state: ProducerState, leader: Leader) -> bool:
 
 
 def _probe(at: LeaderProgress, partition: int) -> Asks:
-    """All probes of one leader, for each producer that it heard of."""
+    """Send all probes to one leader, for each producer from which it has stored a batch."""
     k = at.observer.k
     for producer in heard_producers(k, at.states[partition].leaders[0]):
         for name, probe in PROBES.items():

@@ -1,15 +1,16 @@
-"""The observer: which states of a leader explain all that its broker has shown.
+"""The observer keeps the states of a leader that explain everything that its broker has shown.
 
-1. It knows a broker by requests and answers alone. What it keeps is the set of the model's states
-   that agree with all of them; an answer that none of these gives is a difference.
-2. Its model of the leader runs on the wire's own numbers (sequences up to 2^31 - 1), so that
-   nothing has to be mapped, and no probe is too far for a small scope.
-3. Sets are interned, and what a set does with a request is computed once: (set, request) to
-   {answer: set}. A set that grows beyond MAX_STATES is not followed: `Undecided`.
+1. The observer knows a broker by requests and answers alone. It keeps the set of the model's states
+   that agree with all of them; an answer that none of these states gives is a difference.
+2. Its model of the leader uses the wire's own numbers (sequences up to 2^31 - 1). So nothing has to
+   be mapped, and probes may leave a small scope.
+3. Sets are interned. The effect of a request on a set is computed once, as a map from (set,
+   request) to {answer: set}. A set that grows beyond MAX_STATES is not followed: `Undecided`.
 
-Theory of operation. A leader answers requests by rule, so a set has one state as long as nobody
-stops its broker. What a broker chooses for itself, as how much of its log it replays after a crash,
-makes a member of each choice; what it answers then leaves those that chose so.
+Theory of operation. A leader answers requests deterministically, so a set has one state as long as
+the broker is not stopped. A choice of the broker, such as how much of its log it replays after a
+crash, adds one state for each possible choice. Later answers remove the states that do not explain
+them.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from model.language import Disabled
 from proofs.lift.source import load_model
 
 MAX_STATES: Final = 1_000
-"""States in one set; beyond, a trace is undecided."""
+"""The most states in one set; with more, a trace is undecided."""
 
 MAX_SETS: Final = 100_000
-"""Sets that an observer remembers; then it begins to learn again."""
+"""The most sets that an observer remembers; then it begins anew."""
 
 
 class Undecided(Exception):
-    """Too many states explain what was observed: nobody can say what they allow together."""
+    """Too many states explain the observations, so the allowed answers cannot be computed."""
 
 
 class ObservedAnswer(NamedTuple):
-    """What an answer to a batch says. Offsets count from the trace's first; UNTOLD is none."""
+    """The answer to a batch. Offsets count from the trace's first; UNTOLD stands for none."""
 
     error: int
     base_offset: int
@@ -49,18 +50,19 @@ UNTOLD: Final = -1
 
 
 class ProducerState(NamedTuple):
-    """What a broker tells of a producer in one partition; -1 and -1 of one it does not know."""
+    """A broker's description of a producer in one partition; -1 and -1 if the broker does not know
+    it."""
 
     producer_epoch: int
     last_sequence: int
 
 
 CRASH: Final = ("recover", ())
-"""Where a set keeps what became of it by a crash."""
+"""The key under which a set keeps the result of a crash."""
 
 
 def starts(leader: Leader) -> list[int]:
-    """Where the log starts, and where it may have started before: at a batch."""
+    """The present start of the log, and batches at which it may have started before."""
     return [
         *(b.base_offset for b in leader.log if b.base_offset < leader.log_start_offset),
         leader.log_start_offset,
@@ -68,7 +70,7 @@ def starts(leader: Leader) -> list[int]:
 
 
 class LeaderSet:
-    """An interned set of leaders, never empty, in the order in which they were found."""
+    """An interned set of leader states, never empty, in the order in which they were found."""
 
     __slots__ = ("leaders", "moves", "rows")
 
@@ -79,14 +81,14 @@ class LeaderSet:
 
 
 def in_wire_numbers(k: Configuration) -> Configuration:
-    """The same configuration with the wire's sequences in place of the scope's."""
+    """The same configuration with the wire's sequences instead of the scope's."""
     first = WireNumbers(k)[k.bounds.first_sequence]
     bounds = replace(k.bounds, max_sequence=WIRE_MAX_SEQUENCE, first_sequence=first)
     return replace(k, bounds=bounds)
 
 
 def producer_state(leader: Leader, producer: int) -> ProducerState:
-    """What the leader would tell of a producer."""
+    """The description that the leader would give of a producer."""
     entry: ProducerStateEntry = leader.producers[producer]
     last = entry.batches[-1].last_sequence if entry.batches else -1
     return ProducerState(entry.producer_epoch, last)
@@ -95,7 +97,8 @@ def producer_state(leader: Leader, producer: int) -> ProducerState:
 class Observer:
     """Follows the leaders of one configuration. `k` has the wire's numbers, `empty` an empty log.
 
-    `tells_log_start` is False for a broker that speaks no Produce that has it (below 5).
+    `tells_log_start` is False if the broker serves no version of Produce whose answer has the log
+    start offset (5 or later).
     """
 
     def __init__(self, k: Configuration, *, tells_log_start: bool = True) -> None:
@@ -106,7 +109,7 @@ class Observer:
         self.empty = self.of([Leader((), 0, 0, nobody(k))])
 
     def of(self, leaders: Iterable[Leader]) -> LeaderSet:
-        """The set of some leaders, interned. Raises Undecided if they are too many."""
+        """The interned set of these states. Raises Undecided if they are too many."""
         members = tuple(leaders)
         if len(members) > MAX_STATES:
             raise Undecided(f"{len(members)} states explain what was seen, {MAX_STATES} may")
@@ -118,7 +121,7 @@ class Observer:
         return states
 
     def allowed(self, states: LeaderSet, batch: Batch) -> Mapping[ObservedAnswer, LeaderSet]:
-        """The answers that some state gives, and the states that explain each.
+        """The answers that some state gives, each with the states that explain it.
 
         Raises Undecided.
         """
@@ -128,7 +131,8 @@ class Observer:
         return row
 
     def moved(self, states: LeaderSet, rule: str, inputs: tuple[int, ...]) -> LeaderSet | None:
-        """The states after a rule of the leader, beside requests; None if no state has it.
+        """The states after an event of the leader other than a request; None if no state allows the
+        event.
 
         Raises Undecided.
         """
@@ -141,7 +145,7 @@ class Observer:
         return after
 
     def that(self, states: LeaderSet, agrees: Callable[[Leader], bool]) -> LeaderSet | None:
-        """The states that agree with something seen of them; None if none does."""
+        """The states that agree with an observation; None if no state does."""
         left = [leader for leader in states.leaders if agrees(leader)]
         return self.of(left) if left else None
 
@@ -154,17 +158,18 @@ class Observer:
         return {answer: self.of(leaders) for answer, leaders in found.items()}
 
     def told(self, answer: ProduceResponse) -> ObservedAnswer:
-        """What a broker tells of an answer. A batch that is too large is refused unread."""
+        """The observable part of an answer. A batch that is too large is refused unread."""
         is_untold = answer.error == Error.MESSAGE_TOO_LARGE or not self._tells_log_start
         start = UNTOLD if is_untold else answer.log_start_offset
         return ObservedAnswer(int(answer.error), answer.base_offset, start)
 
     def crashed(self, states: LeaderSet) -> LeaderSet:
-        """The states after the broker was killed and came back. What it says then tells which.
+        """The possible states after the broker was killed and came back; later answers select among
+        them.
 
-        Its newest snapshot may cover any part of the log, and it may not have noted yet where the
-        log starts (`LogManager` does once a minute): then what was deleted since is there again.
-        Raises Undecided.
+        Its newest snapshot may cover any part of the log. It may not have noted the log start
+        offset yet (`LogManager` does so once a minute): then batches deleted since are present
+        again. Raises Undecided.
         """
         after = states.moves.get(CRASH)
         if after is None:
@@ -178,7 +183,8 @@ class Observer:
         return after
 
     def awaited(self, offset: int) -> int:
-        """Where the high watermark must be before a success is answered. `leader.awaited`."""
+        """The offset that the high watermark must reach before a success is answered.
+        `leader.awaited`."""
         return awaited(self.k, offset)
 
     def _moved(self, states: LeaderSet, rule: str, inputs: tuple[int, ...]) -> Iterator[Leader]:
@@ -187,7 +193,7 @@ class Observer:
                 yield self._actor_rules[rule](self.k, leader, *inputs)
 
     def _make_room(self) -> None:
-        """Sets in use stay valid: they only learn again."""
+        """Forget the results of all sets; sets in use stay valid."""
         if len(self._sets) >= MAX_SETS:
             for states in self._sets.values():
                 states.rows, states.moves = {}, {}

@@ -1,12 +1,12 @@
-"""Producer ids of a broker beside a ZooKeeper, held to the model of their blocks.
+"""Compares a broker that uses ZooKeeper with the model of producer id blocks.
 
-The broker is stopped and killed, and asked for ids between. Each id is the one that the model
-gives; and ZooKeeper's node for the latest block says what the model's store says, as soon as a
-block that is fetched ahead has been written.
+The broker is stopped, killed, and asked for ids in between. Each id must be the model's.
+ZooKeeper's node for the latest block must have the content of the model's store, as soon as a
+prefetched block has been written.
 
-Theory of operation. With one broker, and nobody else at ZooKeeper, all that the model leaves open
-is when a block is fetched; at last it is. So the model goes on until it has nothing more to do of
-itself, and the node is waited for, for a bounded time.
+Theory of operation. With one broker as ZooKeeper's only client, the model leaves open only when a
+block is fetched; it is fetched in the end. So the model runs until it has no step left of its own,
+and the test waits for the node for a bounded time.
 """
 
 from __future__ import annotations
@@ -32,21 +32,22 @@ NODE_TIMEOUT_S: Final = 10.0
 BLOCK_SIZE: Final = 1_000
 PREFETCH_AT: Final = 900
 MANY: Final = 100_000
-"""More blocks, questions and restarts than there will be."""
+"""More blocks, requests and restarts than the test has."""
 NO_BLOCK: Final = -1
 BROKER: Final = 0
 """The model's number of the one broker."""
 
 OF_ITSELF: Final = ("block_turns_over", "block_is_wanted", "block_is_read", "block_is_written")
-"""What a broker does without being told."""
+"""Steps that a broker takes by itself."""
 
 ASKED: Final = (1, PREFETCH_AT - 1, 1, BLOCK_SIZE - PREFETCH_AT - 1, 1, 200)
-"""How many ids are asked for between two looks at the node: the first, those up to the one that
-makes a broker fetch ahead, that one, the last of the block, the first of the next."""
+"""The numbers of ids to ask for between two looks at the node: the first id, those up to the one at
+which a broker prefetches, that one, the last of the block, and the first of the next block."""
 
 
 class ZooKeeperNode(NamedTuple):
-    """ZooKeeper's node: the latest block's ids, who took it, how often the node was written."""
+    """ZooKeeper's node: the ids of the latest block, the broker that took it, and how often the
+    node was written."""
 
     block_start: int
     block_end: int
@@ -55,11 +56,11 @@ class ZooKeeperNode(NamedTuple):
 
 
 NOTHING: Final = (-1, -1, -1)
-"""The node's data before a block was taken."""
+"""The data of the node before a block was taken."""
 
 
 def check_blocks(kafka: KafkaBroker) -> SideCheck:
-    """Stop, kill and ask the broker; the first difference, if any. Raises BackendFailed."""
+    """Stop, kill and ask the broker; returns the first difference, if any. Raises BackendFailed."""
     compared = 0
     try:
         with watched(kafka) as look:
@@ -73,7 +74,7 @@ def check_blocks(kafka: KafkaBroker) -> SideCheck:
 
 
 def comparisons(kafka: KafkaBroker, look: Callable[[], ZooKeeperNode]) -> Iterator[tuple[Any, Any]]:
-    """What the model says, and what is seen, of the node and of ids in turns."""
+    """Pairs of the model's value and the observed one, for the node and for ids in turn."""
     blocks = Blocks(kafka.release.name, look())
     for stop in (kafka.stop, kafka.kill):
         stop()
@@ -91,7 +92,7 @@ def comparisons(kafka: KafkaBroker, look: Callable[[], ZooKeeperNode]) -> Iterat
 
 
 class Blocks:
-    """The model in Kafka's own numbers, with one broker, from what was found in ZooKeeper."""
+    """The model in Kafka's own numbers, with one broker, starting from the state in ZooKeeper."""
 
     def __init__(self, release: str, found: ZooKeeperNode) -> None:
         self._model: Model = load_model("producer_ids")
@@ -112,12 +113,12 @@ class Blocks:
         self._world = replace(self._model.scopes.initial(self._k), store=store)
 
     def restart(self) -> None:
-        """The broker begins again."""
+        """The broker restarts."""
         self._act("broker_restarts")
         self._rest()
 
     def ask(self, count: int) -> list[int]:
-        """So many ids, given one after the other; who is refused asks again."""
+        """This many ids, given one after the other; a request that is refused is repeated."""
         given: list[int] = []
         while len(given) < count:
             self._act("producer_asks")
@@ -131,7 +132,7 @@ class Blocks:
         return given
 
     def node(self, node_id: int) -> ZooKeeperNode:
-        """What ZooKeeper says."""
+        """The content of the node in ZooKeeper."""
         store = self._world.store
         if store.block == NO_BLOCK:
             return ZooKeeperNode(*NOTHING, store.version)
@@ -139,12 +140,12 @@ class Blocks:
         return ZooKeeperNode(first, first + BLOCK_SIZE - 1, node_id, store.version)
 
     def _rest(self) -> None:
-        """Until the broker has nothing more to do of itself."""
+        """Run until the broker has no step left of its own."""
         while any(self._act(rule) for rule in OF_ITSELF):
             pass
 
     def _act(self, rule: str) -> bool:
-        """A rule of the world, if it is enabled."""
+        """Apply a rule of the world, if it is enabled."""
         try:
             self._world = self._model.rules[rule](self._k, self._world, BROKER)
         except Disabled:
@@ -156,14 +157,14 @@ class Blocks:
 
 
 def awaited(wanted: ZooKeeperNode, look: Callable[[], ZooKeeperNode]) -> tuple[Any, Any]:
-    """What the node is to say, and what it says, at the latest after NODE_TIMEOUT_S."""
+    """The expected node, and the node read last, after at most NODE_TIMEOUT_S."""
     seen = poll(look, lambda node: node == wanted, NODE_TIMEOUT_S)
     return wanted._asdict(), seen._asdict()
 
 
 @contextmanager
 def watched(kafka: KafkaBroker) -> Iterator[Callable[[], ZooKeeperNode]]:
-    """A look at the node of the broker's ZooKeeper. Raises BackendFailed."""
+    """A function that reads the node in the broker's ZooKeeper. Raises BackendFailed."""
     try:
         from kazoo.client import KazooClient
         from kazoo.exceptions import KazooException
@@ -185,7 +186,7 @@ def watched(kafka: KafkaBroker) -> Iterator[Callable[[], ZooKeeperNode]]:
 
 
 def node_from(data: bytes | None, stat: Any) -> ZooKeeperNode:
-    """The node as it was read. Numbers of ids are texts there."""
+    """Parses the node. Its numbers of ids are strings."""
     if not data:
         return ZooKeeperNode(*NOTHING, stat.version)
     value = json.loads(data)

@@ -1,7 +1,7 @@
-"""Brokers that are started here and judged: what can be done to them beside asking them.
+"""Brokers that are started and judged here, with the faults that a test can inject.
 
-A fault has the name of a rule of the leader. The brokers are stopped, killed and started again;
-then their connections are gone, and they lead all their partitions.
+A fault has the name of a rule of the leader. The brokers are stopped, killed and restarted; after
+each fault their connections are closed, and they lead all of their partitions.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from model.language import Wire
 from proofs.java import JavaError
 
 FETCH_WAIT_S: Final = 1.5
-"""Much longer than a fetch waits at a leader of `KafkaCluster` for something new."""
+"""Much longer than a fetch waits for new records at a leader of `KafkaCluster`."""
 EXPIRATION: Final = "producer.id.expiration.ms"
 NODE: Final = 1
-"""The id of a broker that is alone."""
+"""The id of a single broker."""
 DAY_MS: Final = 86_400_000
 EXPIRY_S: Final = 20.0
-"""A broker that has not forgotten its idle producers by then will not."""
+"""The longest wait until a broker has forgotten its idle producers."""
 
 
 def means_at_one(release: Release) -> frozenset[Wire]:
@@ -43,28 +43,28 @@ def means_at_one(release: Release) -> frozenset[Wire]:
 
 
 class StoppedBroker(Protocol):
-    """What is started here, and can be stopped: Kafka, or a broker that is served as Kafka is.
-    Raises KafkaError, JavaError."""
+    """A server that is started here and can be stopped: Kafka, or a broker that is served as Kafka
+    is. Raises KafkaError, JavaError."""
 
     @property
     def address(self) -> Address:
-        """Where it listens."""
+        """The address of its listener."""
 
     def start(self) -> None:
         """Start it, on the data that it left."""
 
     def stop(self) -> None:
-        """End it in order."""
+        """Stop it in an orderly way."""
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
 
     def connect(self) -> BrokerConnection:
-        """One more connection."""
+        """Open one more connection."""
 
 
 class OneBroker(ListeningBroker):
-    """A broker that was started here, and the means of a test at it."""
+    """A broker that was started here, with its faults."""
 
     def __init__(self, kafka: StoppedBroker, means: Means) -> None:
         self.kafka = kafka
@@ -73,11 +73,11 @@ class OneBroker(ListeningBroker):
 
     @property
     def address(self) -> Address:
-        """Where it listens."""
+        """The address of its listener."""
         return self.kafka.address
 
     def inject(self, fault: str) -> None:
-        """Stop or kill it, and start it again on what it left; or let it forget producers. Raises
+        """Stop or kill it, and restart it on its data; or let it forget producers. Raises
         KafkaError, JavaError."""
         if fault == "expire_producer":
             self._expire()
@@ -89,7 +89,7 @@ class OneBroker(ListeningBroker):
         self.kafka.start()
 
     def _expire(self) -> None:
-        """For a moment it remembers no producer without an open transaction."""
+        """For a moment, let the broker forget all producers without an open transaction."""
         with self.kafka.connect() as connection:
             set_config(connection, NODE, EXPIRATION, "1")
             poll(lambda: _has_idle(connection), lambda is_left: not is_left, EXPIRY_S)
@@ -98,17 +98,17 @@ class OneBroker(ListeningBroker):
 
 
 def _has_idle(connection: BrokerConnection) -> bool:
-    """Whether some partition remembers a producer without an open transaction."""
+    """Whether some partition has the state of a producer without an open transaction."""
     described = describe_producers(connection, leaders(connection))
     found = (each for partition in described.values() for each in partition.producers.values())
     return any(each.current_txn_start_offset < 0 for each in found)
 
 
 class TwoReplicas(ListeningBroker):
-    """Two brokers of a cluster that have each partition; the third only votes.
+    """Two brokers of a cluster that both have each partition; the third broker only votes.
 
-    The leader is killed while the other is frozen, which then has what it had, and leads. Frozen
-    means that nothing is on its way to it either: a fetch that it sent before is answered empty.
+    The leader is killed while the other is frozen, which then leads with the log that it had. A
+    frozen broker has no data under way to it: a fetch that it sent before is answered empty.
     """
 
     means = CLIENTS | {Wire.CLUSTER}
@@ -120,11 +120,11 @@ class TwoReplicas(ListeningBroker):
 
     @property
     def address(self) -> Address:
-        """Where the leader listens."""
+        """The address of the leader's listener."""
         return self._cluster.brokers[self.replicas[0]].address
 
     def inject(self, fault: str) -> None:
-        """Freeze the follower; or kill the leader, let the follower lead, and get it a follower.
+        """Freeze the follower; or kill the leader, let the follower lead, and give it a follower.
         Raises KafkaError, JavaError."""
         leader, follower = self.replicas
         brokers = self._cluster.brokers
@@ -145,9 +145,10 @@ class TwoReplicas(ListeningBroker):
 def started(
     release: str, level: int, nodes: int = 1, *, is_killed: bool = True
 ) -> Iterator[ListeningBroker]:
-    """Apache Kafka of that release, a broker or a cluster, stopped at the end. Raises NoBroker.
+    """A broker or a cluster of this release of Apache Kafka, stopped at the end. Raises NoBroker.
 
-    A broker that `is_killed` has a short session: it starts again only when that has ended.
+    A broker that `is_killed` has a short session, because it restarts only after its session has
+    ended.
     """
     properties = {} if is_killed else ON_A_BUSY_MACHINE
     cluster = KafkaCluster(release, nodes=nodes, level=level, properties=properties)

@@ -1,9 +1,9 @@
-"""One broker, or two replicas, whose leaders are judged: what traces share there.
+"""One broker, or two replicas, whose leaders are judged: the resources that traces share there.
 
-A leader gets a trace's requests in the model's order: they go over one connection. To which of the
-model's connections they belong no leader asks, so many traces share one. Every trace has producer
-ids of its own: the model's producer 0 is whatever InitProducerId said first, its epoch 0 the epoch
-that came with it.
+A leader gets a trace's requests in the model's order: they use one connection. A leader does not
+ask to which of the model's connections they belong, so many traces share one. Each trace has
+producer ids of its own: the model's producer 0 is the first id that InitProducerId returned, and
+its epoch 0 is the epoch that came with it.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from model.language import Wire
 
 CONNECTIONS: Final = 4
 SHARE_A_FAULT: Final = 400
-"""Traces that are on their way together when something is done to brokers."""
+"""The most traces under way together when a fault is injected."""
 MOST_TRACES: Final = 32
-"""Traces that a partition serves."""
+"""The number of traces that a partition serves."""
 MAX_PARTITIONS: Final = 1_000
-"""Of one topic."""
+"""The most partitions of one topic."""
 IDS_AT_A_TIME: Final = 100
 ONCE: Final = "each id once"
 TWICE: Final = "an id twice"
 
 
 class LeadersTestbed(BrokerTestbed):
-    """A broker, and what each trace has there. `traces` is how many will come, as far as that is
-    known. Raises BackendFailed."""
+    """A broker, and the resources of each trace. `traces` is the expected number of traces, as far
+    as it is known. Raises BackendFailed."""
 
     in_flight = 25
     asking = most = CONNECTIONS * in_flight
@@ -74,13 +74,13 @@ class LeadersTestbed(BrokerTestbed):
         self._starts: Mapping[TopicPartition, int] = {}
 
     def take_note(self) -> bool | None:
-        """Whether a producer id came twice. The ids themselves say nothing to another process,
-        whose broker may be a new one that begins again."""
+        """Whether a producer id came twice. The ids themselves mean nothing to another process: its
+        broker may be a new one that begins again."""
         return self._given > len(self._seen_ids) or None
 
     def checks(self, notes: Sequence[Any] = ()) -> dict[str, SideCheck]:
-        """That no producer id came twice, behind all that was done to the broker; and where they
-        come from, if that is a ZooKeeper which can be read. Raises BackendFailed."""
+        """Checks that no producer id came twice, across all faults of the broker; and if a
+        ZooKeeper that can be read allocates them, its blocks. Raises BackendFailed."""
         checks = {"producer_ids": self._check_ids(notes)}
         kafka = self._broker.kafka if isinstance(self._broker, OneBroker) else None
         if isinstance(kafka, KafkaBroker) and kafka.zookeeper_address is not None:
@@ -88,8 +88,8 @@ class LeadersTestbed(BrokerTestbed):
         return checks
 
     def _check_ids(self, notes: Sequence[bool]) -> SideCheck:
-        """Ids that are given in the end are compared with all before. How many these are, and how
-        many of them came twice, depends on time, and a report does not."""
+        """Ids that are given at the end are compared with all earlier ones. Their numbers depend on
+        time, and so are not reported."""
         try:
             self._ask_for_producers(IDS_AT_A_TIME)
         except KafkaError as error:
@@ -97,19 +97,19 @@ class LeadersTestbed(BrokerTestbed):
         return SideCheck(IDS_AT_A_TIME, ONCE, TWICE if any((*notes, self.take_note())) else ONCE)
 
     def waits_of(self, script: LeaderScript) -> int:
-        """At each fault."""
+        """Each fault is a wait."""
         return len(script.faults)
 
     def observed(self, end: TraceEnd, difference: Difference) -> ObservedProperties:
-        """The guarantees that its answers break."""
+        """The guarantees that the broker's answers break."""
         return observed_properties(self._observer.k, end.answered, difference)
 
     def group_of(self, script: LeaderScript) -> Hashable | None:
-        """Those that want the same faults."""
+        """Scripts with the same faults."""
         return script.faults or None
 
     def session(self, number: int, script: LeaderScript, factor: int) -> tuple[Binding, Session]:
-        """Producer ids and partitions, and the trace."""
+        """The producer ids and partitions of a trace, and its session."""
         bounds = self._observer.k.bounds
         try:
             producers = self._take_producers(bounds.producer_ids)
@@ -139,21 +139,21 @@ class LeadersTestbed(BrokerTestbed):
         return self._broker.topic(self._width, configs=self.topic_configs)
 
     def producers_of(self, resources: Binding) -> Sequence[int]:
-        """Those of the binding."""
+        """The producers of the binding."""
         return [producer.producer_id for producer in resources.producers]
 
     def give_back(self, resources: Binding, end: TraceEnd) -> None:
-        """Partitions serve other traces if it is known what is in them."""
+        """Reuse the partitions for other traces if their content is known."""
         for log, left in zip(resources.logs, end.left or (), strict=False):
             start = log.end + left.start if left.start else log.start
             self._pool.give_back(PartitionOffsets(log.partition, start, log.end + left.end))
 
     def connect(self, route: Hashable) -> CoordinatorConnection:
-        """To whoever leads. Raises ConnectionLost."""
+        """Open a connection to the leader. Raises ConnectionLost."""
         return CoordinatorConnection(self._broker.open_connection())
 
     def inject(self, fault: str, sessions: int) -> None:
-        """Do it, until the brokers lead all partitions again."""
+        """Inject a fault, and wait until the brokers lead all partitions again."""
         self._broker.inject(fault)
         with self._broker.open_connection() as connection:
             await_leader(connection, self._pool.created)
@@ -161,7 +161,7 @@ class LeadersTestbed(BrokerTestbed):
         self._pool.restart(self._starts)
 
     def resume(self, resources: Binding) -> None:
-        """Logs may start elsewhere now."""
+        """Logs may have other start offsets after a fault."""
         resources.logs = [restarted(log, self._starts) for log in resources.logs]
 
     def ask_anything(self) -> None:
@@ -171,12 +171,13 @@ class LeadersTestbed(BrokerTestbed):
 
 
 def leaders_backend(prepared: PreparedPlan, broker: ListeningBroker) -> BrokersBackend:
-    """A broker's leaders. Raises CannotPlay for a scope that it cannot have, BackendFailed."""
+    """The backend for a broker's leaders. Raises CannotPlay for a scope that it cannot have,
+    BackendFailed."""
     k = configuration(prepared.plan)
     observer = Observer(k, tells_log_start=broker.tells_log_start)
     writer = LeaderScriptWriter(k, observer, broker.means)
     backend = BrokersBackend(prepared, writer, LeadersTestbed(observer, broker, prepared.count))
     backend.afresh = lambda same: leaders_backend(same, broker)
-    if Wire.CLUSTER not in broker.means:  # traces that tell rules apart have one replica
+    if Wire.CLUSTER not in broker.means:  # distinguishing traces have one replica
         backend.other_scopes = backend.afresh
     return backend

@@ -1,4 +1,5 @@
-"""A trace's questions as Kafka's messages, and their answers in the trace's own numbers."""
+"""Turns a trace's requests into Kafka's messages, and their answers into the trace's own
+numbers."""
 
 from __future__ import annotations
 
@@ -25,20 +26,20 @@ from model.idempotent.messages import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Batch
 
 DELETE_RECORDS_VERSION: Final = 1
 NOBODY: Final = -1
-"""The producer id of a batch without one."""
+"""The producer id of a batch without a producer."""
 ALL_REPLICAS: Final = -1
 LEADER_ALONE: Final = 1
 TIMEOUT_MS: Final = 5_000
 RECORD_BYTES: Final = 8
-"""Of a record's value, so that all batches of so many records are equally large."""
+"""The size of a record's value; all batches with the same number of records have the same size."""
 
 
 class Misaddressed(WireError):
-    """An answer for another partition than was asked about."""
+    """An answer for another partition than the request named."""
 
 
 class Deleted(NamedTuple):
-    """Whether the head of a log was deleted, and where the log starts now."""
+    """Whether the head of a log was deleted, and the present log start offset."""
 
     error: int
     low_watermark: int
@@ -46,10 +47,10 @@ class Deleted(NamedTuple):
 
 @dataclass(slots=True)
 class Binding:
-    """What the model's numbers are at the broker, for one trace: producers and logs by the
-    model's. `logs` change as it restarts.
+    """The broker's producers and logs for one trace, by the model's numbers. `logs` change when the
+    broker restarts.
 
-    `timestamp_ms` is that of all its records, so that a batch that is sent again is the same bytes.
+    `timestamp_ms` is that of all records, so that a batch that is sent again has the same bytes.
     """
 
     producers: Sequence[ProducerIdentity]
@@ -60,7 +61,7 @@ class Binding:
     def produce(
         self, partition: int, batch: Batch, *, is_isolated: bool
     ) -> WireCall[ObservedAnswer]:
-        """One batch: acks=all, or 1 where no follower fetches."""
+        """A request with one batch: acks=all, or 1 if no follower fetches."""
         log = self.logs[partition]
         topic, index = log.partition
         data = {"index": index, "records": self._records(batch)}
@@ -74,7 +75,7 @@ class Binding:
         return WireCall(request, partial(self._answered, log))
 
     def _answered(self, log: PartitionOffsets, body: Value) -> ObservedAnswer:
-        """Raises Misaddressed."""
+        """The answer in the trace's numbers. Raises Misaddressed."""
         rows = {
             (topic["name"], row["index"]): row
             for topic in body["topics"]
@@ -91,7 +92,7 @@ class Binding:
         )
 
     def delete_records(self, partition: int, offset: int) -> WireCall[Deleted]:
-        """The log's head up to an offset of the model."""
+        """Delete the head of the log up to an offset of the model."""
         log = self.logs[partition]
         topic, index = log.partition
         data = {"partition_index": index, "offset": log.end + offset}
@@ -105,7 +106,7 @@ class Binding:
         return Deleted(row["error_code"], log.relative_start(row["low_watermark"]))
 
     def describe_producers(self, partition: int) -> WireCall[dict[int, ProducerState] | str]:
-        """The state of each of the trace's producers that is known, or why none is told."""
+        """The known state of each of the trace's producers, or the error that was answered."""
         topic, index = self.logs[partition].partition
         request = producers_request({topic: [index]})
         return WireCall(request, partial(self._described, (topic, index)))
@@ -124,7 +125,7 @@ class Binding:
         }
 
     def _records(self, batch: Batch) -> bytes:
-        """The batch as bytes."""
+        """The bytes of a batch."""
         if batch.producer_id == NO_PRODUCER_ID:
             return batch_bytes(batch, self.timestamp_ms, NOBODY, NO_PRODUCER_EPOCH)
         producer = self.producers[batch.producer_id]
@@ -133,7 +134,8 @@ class Binding:
 
 
 def batch_bytes(batch: Batch, time_ms: int, producer_id: int, producer_epoch: int) -> bytes:
-    """A batch of the model for a producer of the broker; each record says its number."""
+    """A batch of the model for a producer of the broker; each record has its number as its
+    value."""
     numbers = range(batch.first_record, batch.first_record + batch.record_count)
     return encode_batch(
         RecordBatch(
@@ -152,7 +154,7 @@ def batch_bytes(batch: Batch, time_ms: int, producer_id: int, producer_epoch: in
 
 
 def topic_configs(k: Configuration) -> dict[str, str]:
-    """The configs of a topic in which a batch is as large as the scope says."""
+    """The configs of a topic in which the largest batch is that of the scope."""
     if not k.bounds.splits:
         return {}
     largest = Batch(0, 0, 0, k.bounds.max_message, 0, 0)

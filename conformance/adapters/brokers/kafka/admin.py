@@ -1,7 +1,7 @@
 """Administration of a broker under test: versions, topics, producer ids, producer states.
 
 Each request has the oldest version that every release in the table serves. Only requests answered
-"not yet" are retried, for a bounded time.
+with "not yet" are retried, for a bounded time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PARTITIONS_PER_REQUEST: Final = 500
 
 _CREATE_TIMEOUT_MS: Final = 60_000  # hundreds of partitions on a busy machine
 _PAUSE_S: Final = 0.02
-_API_VERSIONS_VERSIONS: Final = (3, 0)  # 3 brings the features; a broker before 2.4 knows 0
+_API_VERSIONS_VERSIONS: Final = (3, 0)  # 3 has the features; a broker before 2.4 knows only 0
 _CREATE_TOPICS_VERSION: Final = 2
 _DELETE_TOPICS_VERSION: Final = 1
 _BY_ASSIGNMENTS: Final = -1
@@ -40,7 +40,7 @@ _CLIENT_SOFTWARE: Final = {"client_software_name": "kafka-eos", "client_software
 INIT_PRODUCER_ID_REQUEST: Final = WireRequest(
     ApiKey.INIT_PRODUCER_ID, 1, {"transactional_id": None, "transaction_timeout_ms": 60_000}
 )
-"""It asks for a producer id without a transactional id."""
+"""Asks for a producer id without a transactional id."""
 _NOT_CONTROLLER: Final = 41
 _TOO_EARLY: Final = (ErrorCode.INVALID_REPLICATION_FACTOR, _NOT_CONTROLLER)
 _NOT_YET: Final = (
@@ -133,10 +133,10 @@ def ask_for_topic(
     replicas: Sequence[int],
     configs: Mapping[str, str] | None,
 ) -> None:
-    """Create a topic, also one of Kafka's own, without waiting for its leaders.
+    """Create a topic, or one of Kafka's internal topics, without waiting for its leaders.
 
-    `replicas` are the brokers of each partition, its leader first; if they are empty, each has one
-    replica, where the cluster puts it. Raises RequestRefused.
+    `replicas` are the brokers of each partition, its leader first. If `replicas` is empty, each
+    partition has one replica, which the cluster places. Raises RequestRefused.
     """
     _create(connection, topic_request(name, partitions, replicas=replicas, configs=configs))
 
@@ -163,7 +163,7 @@ def topic_request(
 
 
 def delete_topics(connection: BrokerConnection, names: Sequence[str]) -> None:
-    """Delete topics. Raises RequestRefused, for the first that the broker keeps."""
+    """Delete topics. Raises RequestRefused for the first topic that the broker keeps."""
     if not names:
         return
     body = {"topic_names": list(names), "timeout_ms": _CREATE_TIMEOUT_MS}
@@ -173,10 +173,10 @@ def delete_topics(connection: BrokerConnection, names: Sequence[str]) -> None:
 
 
 def _create(connection: BrokerConnection, wanted: WireRequest) -> None:
-    """Retry at the controller as long as it is too early.
+    """Create a topic at the controller; retry while the cluster is not ready.
 
-    A broker serves requests before its cluster counts it, and only in KRaft mode does it forward
-    them to the controller.
+    A broker serves requests before its cluster counts it. It forwards requests to the controller
+    only in KRaft mode.
     """
     name = wanted.body["topics"][0]["name"]
     request = (wanted.api_key, wanted.api_version, wanted.body)
@@ -202,14 +202,15 @@ def _controller(connection: BrokerConnection) -> tuple[str, int]:
 
 
 def broker_ids(connection: BrokerConnection) -> list[int]:
-    """The brokers of the cluster that are alive, as one of them knows. Raises as
+    """The live brokers of the cluster, according to one of them. Raises as
     `BrokerConnection.ask`."""
     body = connection.ask(ApiKey.METADATA, _METADATA_VERSION, {"topics": []})
     return sorted(broker["node_id"] for broker in body["brokers"])
 
 
 def acts_as_leader(connection: BrokerConnection, partition: TopicPartition) -> bool:
-    """Whether the broker takes batches of a partition now; nothing is appended, as below."""
+    """Whether the broker accepts batches of a partition now; nothing is appended, see
+    `await_leader`."""
     [answer] = connection.pipeline(map(_probe_request, _chunks([partition])))
     [row] = answer.body["topics"][0]["partitions"]
     return bool(row["error_code"] == ErrorCode.CORRUPT_MESSAGE)
@@ -218,10 +219,10 @@ def acts_as_leader(connection: BrokerConnection, partition: TopicPartition) -> b
 def await_leader(connection: BrokerConnection, partitions: Iterable[TopicPartition]) -> None:
     """Wait until the broker acts as the leader of each of `partitions`; nothing is appended.
 
-    The probe is a batch with a wrong checksum: a leader refuses it as corrupt, any other broker as
-    not its own. Metadata names the leader some 50 ms before it acts as one, and DescribeProducers
-    is answered without being the leader. Raises RequestRefused, with the error code that stayed,
-    when it takes longer than READY_TIMEOUT_S.
+    The probe is a batch with a wrong checksum: a leader refuses it as corrupt, and any other broker
+    because it does not lead the partition. Metadata names the leader some 50 ms before it acts as
+    one, and brokers that do not lead answer DescribeProducers, too. Raises RequestRefused, with the
+    last error code, if this takes longer than READY_TIMEOUT_S.
     """
     deadline = time.monotonic() + READY_TIMEOUT_S
     waiting = set(partitions)
@@ -246,14 +247,14 @@ def init_producer_id(connection: BrokerConnection) -> ProducerIdentity:
 def init_producer_ids(connection: BrokerConnection, count: int) -> list[ProducerIdentity]:
     """Ask for `count` producer ids without transactional id, many in flight.
 
-    A broker that is between two blocks of ids is retried. Raises RequestRefused, also when
-    that takes longer than READY_TIMEOUT_S, and what `BrokerConnection.pipeline` raises.
+    A broker that is between two blocks of ids is asked again. Raises RequestRefused, also if that
+    takes longer than READY_TIMEOUT_S, and what `BrokerConnection.pipeline` raises.
     """
     deadline = time.monotonic() + READY_TIMEOUT_S
     identities: list[ProducerIdentity] = []
     while len(identities) < count:
         requests = [INIT_PRODUCER_ID_REQUEST] * (count - len(identities))
-        # All answers are read before one is judged: a refusal leaves none behind.
+        # Read all answers before the first is checked, so that a refusal leaves none unread.
         for body in [answer.body for answer in connection.pipeline(requests)]:
             if body["error_code"] not in _NOT_YET or time.monotonic() > deadline:
                 check_error(body["error_code"], "InitProducerId")
@@ -276,7 +277,7 @@ def describe_producers(
 
 
 def producers_request(indexes_of: Mapping[str, Sequence[int]]) -> WireRequest:
-    """DescribeProducers, of partitions by the name of their topic."""
+    """A DescribeProducers request for partitions, given by the name of their topic."""
     topics = [{"name": name, "partition_indexes": indexes} for name, indexes in indexes_of.items()]
     return WireRequest(ApiKey.DESCRIBE_PRODUCERS, _DESCRIBE_PRODUCERS_VERSION, {"topics": topics})
 

@@ -72,16 +72,17 @@ _BARRIER: Final = {"entity_type": "user", "entity_name": "of a barrier"}
 APPLIED_TIMEOUT_S: Final = 60.0
 
 Ask = Callable[[ApiKey, int, dict[str, Any]], Any]
-"""Asks a broker: an API, a version of it, and the request's fields; the fields of the answer."""
+"""Sends a request to a broker: an API, a version, and the fields; returns the fields of the
+answer."""
 
 
 def await_applied(ask: Ask) -> None:
-    """Wait until a broker goes by all that its controller has answered so far.
+    """Wait until a broker applies everything that its controller has answered so far.
 
-    A broker applies changes in their order, a batch of them at a time, of which it shows some
-    before it goes by others. So two more are made, one after the other, which leave nothing: a
-    quota of a user that nobody is. When the second is seen, the batch of the first is done with.
-    Raises RequestRefused, and as `ask`.
+    A broker applies changes in order, in batches, and shows some changes of a batch before it acts
+    on others. So this function makes two more changes, one after the other, without effect: a quota
+    of a user that does not exist. When the broker shows the second change, it has applied the batch
+    of the first. Raises RequestRefused, and as `ask`.
     """
     for is_set in (True, False):
         change = {"key": "producer_byte_rate", "value": 1e9, "remove": not is_set}
@@ -99,7 +100,8 @@ def _shows_barrier(ask: Ask, is_set: bool) -> bool:
 
 
 def set_config(connection: BrokerConnection, node_id: int, name: str, value: str) -> None:
-    """Set a dynamic config of the broker `node_id`, which answers before it uses the new value.
+    """Set a dynamic config of the broker `node_id`; the broker answers before it uses the new
+    value.
 
     Raises RequestRefused, and as `BrokerConnection.ask`.
     """
@@ -107,7 +109,7 @@ def set_config(connection: BrokerConnection, node_id: int, name: str, value: str
 
 
 def set_topic_config(connection: BrokerConnection, topic: str, name: str, value: str) -> None:
-    """The same, of a topic."""
+    """The same for a topic."""
     _set(connection, _TOPIC, topic, name, value)
 
 
@@ -134,9 +136,9 @@ def set_level(connection: BrokerConnection, feature: str, level: int, *, is_upgr
 
 
 def elect_preferred(connection: BrokerConnection, partition: TopicPartition) -> None:
-    """Elect the first of a partition's replicas, which must be in sync.
+    """Elect the preferred replica of a partition, its first; it must be in sync.
 
-    Raises RequestRefused, also where it leads already; and as `BrokerConnection.ask`.
+    Raises RequestRefused, also if it leads already; and as `BrokerConnection.ask`.
     """
     topic, index = partition
     row = {"topic": topic, "partitions": [index]}
@@ -158,16 +160,16 @@ def order_replicas(
 
 
 def unregister(connection: BrokerConnection, node_id: int) -> None:
-    """Remove a broker that is gone from the cluster (KRaft): its partitions get leaders at once.
+    """Remove a dead broker from the cluster (KRaft): its partitions get leaders at once.
 
-    A removed broker that still runs must be restarted. Raises RequestRefused, and as
+    If the removed broker still runs, it must be restarted. Raises RequestRefused, and as
     `BrokerConnection.ask`.
     """
     _change(connection, 64, {"broker_id": node_id}, f"broker {node_id} cannot be forgotten")
 
 
 def _change(connection: BrokerConnection, api_key: int, body: Value, what: str) -> None:
-    """Send one request of the table; its answer must name no error."""
+    """Send one request of the table, and check that its answer has no error."""
     request, response = _MESSAGES[api_key, "request"], _MESSAGES[api_key, "response"]
     version = request.versions.first
     is_flexible = version >= request.flexible
@@ -179,7 +181,7 @@ def _change(connection: BrokerConnection, api_key: int, body: Value, what: str) 
 
 
 def _check(answer: Value, what: str) -> None:
-    """Raises RequestRefused where an answer names an error, of the whole or of a row."""
+    """Raises RequestRefused if an answer, or a row of it, has an error."""
     for error_code in _error_codes(answer):
         check_error(error_code, what)
 

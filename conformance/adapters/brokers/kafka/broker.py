@@ -1,7 +1,7 @@
 """One real broker: started, stopped, killed or frozen; it never outlives this process.
 
-The first start of a release gets its jars, formats a folder and writes archives of the classes
-that its servers load (AppCDS); these stay in the cache. Later starts take about a second.
+The first start of a release fetches its jars, formats a folder and writes archives of the classes
+that its servers load (AppCDS). All of these stay in the cache. Later starts take about a second.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _RECORD: Final = "-XX:ArchiveClassesAtExit={}"
 class KafkaBroker(StartedServer, ServersInDirectory):
     """A broker on loopback ports; a context manager that starts it.
 
-    In KRaft mode it is a controller, too; in ZooKeeper mode it has a ZooKeeper, which stays up
-    when the broker is stopped. `level` is the cluster's `transaction.version`, by default the
-    newest stable one. `properties` and `jvm_flags` go over the recipe's. `folder` receives data,
-    properties and logs, is made if it is not there, and is kept; without it they are in a temporary
-    folder, removed when the `with` block ends without an exception. `ensemble` and `zookeeper` are
-    those of its cluster (`KafkaCluster`). Raises UnknownRelease.
+    In KRaft mode the broker is a controller, too. In ZooKeeper mode it has a ZooKeeper, which keeps
+    running when the broker is stopped. `level` is the cluster's `transaction.version`, by default
+    the newest stable one. `properties` and `jvm_flags` override the recipe's. `folder` receives
+    data, properties and logs; it is created if missing, and is kept. Without `folder` they are in a
+    temporary folder, which is removed when the `with` block ends without an exception. `ensemble`
+    and `zookeeper` are those of its cluster (`KafkaCluster`). Raises UnknownRelease.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class KafkaBroker(StartedServer, ServersInDirectory):
         return None if self._process is None else self._process.pid
 
     def connect(self, timeout_ms: int = ANSWER_TIMEOUT_MS) -> BrokerConnection:
-        """Return a new connection to it. Raises ConnectionLost."""
+        """Return a new connection to the broker. Raises ConnectionLost."""
         return BrokerConnection(*self.address, timeout_ms=timeout_ms)
 
     def start(self) -> None:
-        """Start it, on the data that it left if any, and wait until it answers ApiVersions.
+        """Start it, on its data if any, and wait until it answers ApiVersions.
 
-        Harmless when it runs. Raises BrokerFailed, MissingTool, FetchFailed, FormatFailed.
+        Does nothing if it runs. Raises BrokerFailed, MissingTool, FetchFailed, FormatFailed.
         """
         if self.is_running:
             return
@@ -114,9 +114,10 @@ class KafkaBroker(StartedServer, ServersInDirectory):
         self._launch(class_archives(self.release), _USE)
 
     def await_answer(self) -> None:
-        """Wait until it answers, after `launch`. Raises as `start`; it is dead then.
+        """Wait until the broker answers, after `launch`. Raises as `start`; the broker is dead
+        then.
 
-        A broker without a cluster moves to other ports when its own are taken.
+        A broker without a cluster moves to other ports if its own are taken.
         """
         for _ in range(PORT_ATTEMPTS - 1):
             try:
@@ -135,7 +136,7 @@ class KafkaBroker(StartedServer, ServersInDirectory):
         self._process.await_service("the broker", lambda: answers(self.node.port))
 
     def record(self, archives: Path) -> None:
-        """Start it once and stop it, leaving the archives of its servers' classes in a folder."""
+        """Start and stop it once, and leave the archives of its servers' classes in a folder."""
         try:
             self._launch(archives, _RECORD)
             self._await_service()
@@ -146,13 +147,13 @@ class KafkaBroker(StartedServer, ServersInDirectory):
             self.close()
 
     def close(self) -> None:
-        """Kill what still runs of it, its own ZooKeeper included."""
+        """Kill its processes, including its own ZooKeeper."""
         self.kill()
         if self._zookeeper is not None and self._is_alone:
             self._zookeeper.kill()
 
     def restart(self) -> None:
-        """`stop` and `start`: every partition's leader epoch goes up. Raises as `start`."""
+        """`stop` and `start`: the leader epoch of every partition increases. Raises as `start`."""
         self.stop()
         self.start()
 
@@ -160,7 +161,7 @@ class KafkaBroker(StartedServer, ServersInDirectory):
         return Ensemble((node,), self._zookeeper.port if self._zookeeper else None)
 
     def _launch(self, archives: Path, flag: str) -> None:
-        """Start its process, and its ZooKeeper before it; `flag` says what to do with archives."""
+        """Start its process, and its ZooKeeper first; `flag` is the JVM's option for archives."""
         jars = fetch(self.release)
         self.folder.mkdir(parents=True, exist_ok=True)
         if self._zookeeper is not None:

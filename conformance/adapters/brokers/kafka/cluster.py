@@ -18,7 +18,7 @@ from conformance.adapters.brokers.kafka.zookeeper import ZooKeeper
 
 NODES: Final = 3
 SETTLE_TIMEOUT_S: Final = 120.0
-"""How long the cluster may take to agree on leaders and in-sync replicas."""
+"""The longest time until the cluster agrees on leaders and in-sync replicas."""
 
 _PATIENT: Final = {
     # A broker that is frozen for a moment keeps its session; a dead one loses it after this time.
@@ -32,8 +32,8 @@ _PATIENT: Final = {
 class KafkaCluster(ServersInDirectory):
     """One broker or three, `brokers` by id; a context manager that starts and ends them all.
 
-    All are voters of the controller quorum unless `voters` are given: then all others may be down
-    at once. `properties_of` gives the properties of a single broker. Raises UnknownRelease.
+    All are voters of the controller quorum unless `voters` are given: then all other brokers may be
+    down at once. `properties_of` returns the properties of a single broker. Raises UnknownRelease.
     """
 
     def __init__(
@@ -71,7 +71,8 @@ class KafkaCluster(ServersInDirectory):
         }
 
     def start(self) -> None:
-        """Start those that do not run and wait until they answer. Raises as `KafkaBroker.start`."""
+        """Start the brokers that do not run, and wait until they answer. Raises as
+        `KafkaBroker.start`."""
         down = [broker for broker in self.brokers.values() if not broker.is_running]
         for broker in down:
             broker.launch()
@@ -79,10 +80,10 @@ class KafkaCluster(ServersInDirectory):
             broker.await_answer()
 
     def stop(self) -> None:
-        """Nothing: whoever stops in order waits for others, so all are ended at once."""
+        """Nothing: an orderly stop waits for other brokers, so `close` kills all at once."""
 
     def close(self) -> None:
-        """End all at once."""
+        """Kill all brokers at once."""
         for broker in self.brokers.values():
             broker.close()
         if self._zookeeper is not None:

@@ -1,7 +1,7 @@
 """A blocking client connection that keeps many requests in flight.
 
 Kafka answers the requests of one connection in order, so a queue of requests matches the responses.
-Bytes are those of `impl.protocol`.
+`impl.protocol` encodes and decodes the bytes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class WireRequest:
 
 @dataclass(frozen=True, slots=True)
 class WireAnswer:
-    """A response beside its request and the correlation id of both."""
+    """A response, with its request and the correlation id of both."""
 
     correlation_id: int
     request: WireRequest
@@ -56,11 +56,11 @@ class WireAnswer:
 
 
 class BrokerConnection:
-    """One TCP connection; a context manager that closes it. Not safe between threads.
+    """One TCP connection; a context manager that closes it. Not thread-safe.
 
     `timeout_ms` limits connecting, sending a request and waiting for a response. `source` is the
-    host that it connects from, "" for the system's choice.
-    Raises ConnectionLost when the broker cannot be reached.
+    host from which it connects, "" for the system's choice. Raises ConnectionLost if the broker
+    cannot be reached.
     """
 
     def __init__(
@@ -146,7 +146,8 @@ class BrokerConnection:
         return self.receive(timeout_ms).body
 
     def ask_bytes(self, payload: bytes, timeout_ms: int | None = None) -> bytes:
-        """As `ask`, for an API that the table of messages lacks: whole payloads, headers included.
+        """As `ask`, for an API that the table of messages lacks: takes and returns whole payloads,
+        headers included.
 
         The request has correlation id UNNUMBERED. Raises as `ask`.
         """
@@ -161,7 +162,8 @@ class BrokerConnection:
             self._asked.clear()
 
     def send_bytes(self, payload: bytes) -> None:
-        """Send a whole payload, header included, which no answer follows. Raises ConnectionLost."""
+        """Send a whole payload, header included, to which no answer comes. Raises
+        ConnectionLost."""
         self._write(frame(payload))
 
     def pipeline(
@@ -179,11 +181,12 @@ class BrokerConnection:
             yield self.receive()
 
     def close(self) -> None:
-        """Close it; answers not yet received are lost. Harmless when it is closed already."""
+        """Close the connection; answers not yet received are lost. Does nothing if it is closed
+        already."""
         self._socket.close()
 
     def abort(self) -> None:
-        """Close it with a reset, as a client does that dies with unread answers."""
+        """Close the connection with a reset, as a client does that dies with unread answers."""
         with suppress(OSError):
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self._socket.close()
@@ -216,7 +219,7 @@ class BrokerConnection:
             raise ConnectionLost(f"{self.peer}: cannot send: {error}") from error
 
     def _read(self, timeout_s: float) -> bytes:
-        """Return what has arrived; nothing when `timeout_s` passes first."""
+        """Return the bytes that have arrived; empty if `timeout_s` passes first."""
         self._socket.settimeout(timeout_s)
         try:
             chunk = self._socket.recv(_CHUNK_BYTES)

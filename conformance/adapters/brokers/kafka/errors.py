@@ -10,17 +10,18 @@ class KafkaError(Exception):
 
 
 class UnknownRelease(KafkaError):
-    """No such release, or no such level of it, in the table."""
+    """The table has no such release, or no such level of it."""
 
     exit_code = 2
 
 
 class FormatFailed(KafkaError):
-    """Kafka's storage tool refused; the message quotes what it printed."""
+    """Kafka's storage tool refused; the message quotes its output."""
 
 
 class BrokerFailed(KafkaError):
-    """A broker ended or did not answer in time; the message quotes its log and says where it is."""
+    """A broker ended or did not answer in time; the message quotes its log and gives the log's
+    path."""
 
 
 class WireError(KafkaError):
@@ -28,7 +29,7 @@ class WireError(KafkaError):
 
 
 class ConnectionLost(WireError):
-    """Never reached, closed or reset by the broker, or it stopped taking requests."""
+    """The broker was never reached, closed or reset the connection, or stopped taking requests."""
 
 
 class AnswerTimeout(WireError):
@@ -36,7 +37,8 @@ class AnswerTimeout(WireError):
 
 
 class UnexpectedAnswer(WireError):
-    """A correlation id out of order, or a response without a request. Abort the connection."""
+    """A correlation id out of order, or a response without a request. The caller must abort the
+    connection."""
 
 
 class TooManyInFlight(KafkaError):

@@ -1,4 +1,4 @@
-"""Get the jars of a release, once, through Maven."""
+"""Fetches the jars of a release, once, through Maven."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def say(line: str) -> None:
 
 
 def fetch(release: Release) -> tuple[Path, ...]:
-    """Return the jars of `release`, sorted; the first time they come through Maven.
+    """Return the jars of `release`, sorted; the first call fetches them through Maven.
 
-    Raises MissingTool, or FetchFailed with what Maven printed.
+    Raises MissingTool, or FetchFailed with Maven's output.
     """
 
     def download(draft: Path) -> None:
@@ -31,7 +31,7 @@ def fetch(release: Release) -> tuple[Path, ...]:
 
 
 def release_folder(release: Release) -> Path:
-    """Return the folder in the cache that holds what belongs to `release` in its mode."""
+    """Return the folder in the cache with the files of `release` in its mode."""
     return _folder(release.name)
 
 

@@ -1,11 +1,11 @@
-"""The network between brokers and the only controller: it can hold metadata alone, or all.
+"""A proxy between brokers and the only controller, which can hold metadata alone, or all requests.
 
-A broker in KRaft mode fetches the metadata log on a connection of its own; heartbeats and other
-requests have another (KIP-595, KIP-631). So a broker may be alive to the controller and serve
+A broker in KRaft mode fetches the metadata log on one connection, and sends heartbeats and other
+requests on another (KIP-595, KIP-631). So a broker may be alive to the controller and serve
 clients, with stale metadata.
 
-For a deaf broker the proxy holds the fetches of that log and their responses; for a lost one it
-holds all requests, so the controller fences it.
+For a deaf broker the proxy holds the fetches of that log and their responses. For a lost broker it
+holds all requests, so the controller fences the broker.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from conformance.adapters.brokers.kafka.releases import Release
 from conformance.adapters.brokers.kafka.request_proxy import RequestProxy
 
 FETCHER: Final = "raft-client-{}"
-"""The client id of a broker that fetches the log. Source: `KafkaRaftManager.clientId`."""
+"""The client id with which a broker fetches the log. Source: `KafkaRaftManager.clientId`."""
 ASKER: Final = "{}"
-"""Its client id for all other requests. Source: `NodeToControllerChannelManagerImpl`."""
+"""A broker's client id for all other requests. Source: `NodeToControllerChannelManagerImpl`."""
 ADDRESS_IN_RESPONSES_SINCE: Final = (3, 9)
 """From this release on each response of the controller has its address (KIP-853)."""
 
@@ -29,7 +29,7 @@ _CLIENT_ID: Final = struct.Struct(">8xh")  # behind API, version and correlation
 
 
 def through(port: int, controller: int, release: Release, node: BrokerNode) -> dict[str, str]:
-    """Properties of `node` for a cluster whose brokers reach the controller by `port` only."""
+    """Properties of `node` in a cluster whose brokers reach the controller only through `port`."""
     if node.node_id != controller:
         return {"controller.quorum.voters": f"{controller}@{HOST}:{port}"}
     if tuple(map(int, release.version.split("."))) < ADDRESS_IN_RESPONSES_SINCE:
@@ -49,7 +49,7 @@ class MetadataProxy(RequestProxy):
         self._held: frozenset[str] = frozenset()
 
     def hold(self, deaf: Iterable[int] = (), lost: Iterable[int] = ()) -> None:
-        """From now on these brokers are `deaf` to metadata or `lost`, and all others neither."""
+        """From now on these brokers are `deaf` to metadata or `lost`; no other broker is."""
         lost = tuple(lost)
         fetchers = map(FETCHER.format, (*deaf, *lost))
         with self.changed:
@@ -57,17 +57,17 @@ class MetadataProxy(RequestProxy):
             self.changed.notify_all()
 
     def release(self) -> None:
-        """All brokers hear everything."""
+        """Pass all requests on."""
         self.hold()
 
     def take_request(self, request: bytes) -> bool:
-        """Wait while the requests with its client id are held."""
+        """Wait while requests with this client id are held."""
         with self.changed:
             self.changed.wait_for(lambda: client_id(request) not in self._held)
         return True
 
     def take_answer(self, request: bytes, answer: bytes) -> bytes:
-        """Held as the request would be."""
+        """Wait while the request would be held."""
         self.take_request(request)
         return answer
 

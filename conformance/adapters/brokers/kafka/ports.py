@@ -6,16 +6,16 @@ import socket
 from random import SystemRandom
 from typing import Final
 
-# Below the range from which systems take ports for outgoing connections: one of those could
-# otherwise sit on the port of a broker that is being restarted.
+# Below the range from which systems take ports for outgoing connections: such a connection could
+# otherwise occupy the port of a broker that is being restarted.
 PORTS: Final = range(20_000, 32_000)
 ATTEMPTS: Final = 1_000
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` different ports of 127.0.0.1 on which nothing listens now.
+    """Return `count` different ports of 127.0.0.1 on which no process listens now.
 
-    Raises OSError when that many cannot be found.
+    Raises OSError if that many cannot be found.
     """
     random = SystemRandom()
     found: set[int] = set()
@@ -29,9 +29,9 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_ports_in_a_row(count: int) -> int:
-    """The first of `count` ports of 127.0.0.1, one after the other, on which nothing listens now.
+    """The first of `count` adjacent ports of 127.0.0.1 on which no process listens now.
 
-    Raises OSError when there are none.
+    Raises OSError if no such ports are found.
     """
     for _ in range(ATTEMPTS):
         [first] = free_ports(1)

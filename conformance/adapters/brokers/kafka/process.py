@@ -1,7 +1,8 @@
-"""A server's process in a process group of its own that cannot outlive this one.
+"""A server's process in a process group of its own, which cannot outlive this process.
 
-A second process, the watchdog, waits for the end of a pipe whose other end only we hold. However
-we end - normally, by Ctrl-C, by `kill -9` - the pipe closes and the watchdog kills the group.
+A second process, the watchdog, waits for the end of a pipe whose other end only this process holds.
+However this process ends - normally, by Ctrl-C, by `kill -9` - the pipe closes and the watchdog
+kills the group.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _WATCHDOG: Final = 'read -r _; kill -s KILL -- "-$0"'
 
 
 class ServerProcess:
-    """One running process, dead after its `with` block; what it prints is appended to `log`.
+    """One running process, killed at the end of its `with` block; its output is appended to `log`.
 
     Without an `environment` it has that of this process.
     """
@@ -74,10 +75,10 @@ class ServerProcess:
         return self._process.poll()
 
     def await_service(self, what: str, answers: Callable[[], bool]) -> None:
-        """Wait until it answers.
+        """Wait until the server answers.
 
-        Raises BrokerFailed, with the end of its log, when it ends or START_TIMEOUT_S passes; it is
-        dead then.
+        Raises BrokerFailed, with the end of its log, if the process ends or START_TIMEOUT_S passes;
+        the process is dead then.
         """
         poll(lambda: self.exit_code is not None or answers(), bool, START_TIMEOUT_S)
         code = self.exit_code
@@ -88,17 +89,17 @@ class ServerProcess:
         raise BrokerFailed(f"{what} did not start: {problem}. {self.quote_log()}")
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): its connections stay open and nothing is answered."""
+        """Freeze the process (SIGSTOP): its connections stay open, and no request is answered."""
         self._signal(signal.SIGSTOP)
-        # A busy machine stops the last thread a moment later; until then answers still come.
+        # On a busy machine the last thread stops a moment later; until then answers still come.
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let it go on after `pause`."""
+        """Resume the process after `pause`."""
         self._signal(signal.SIGCONT)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Ask it to end (SIGTERM), and kill it when it has not after `timeout_s`."""
+        """Ask the process to end (SIGTERM), and kill it if it has not ended after `timeout_s`."""
         self.resume()
         self._signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
@@ -106,14 +107,14 @@ class ServerProcess:
         self.kill()
 
     def kill(self) -> None:
-        """End it at once (SIGKILL) and wait until it is gone; harmless when it already is."""
+        """Kill the process (SIGKILL) and wait until it is gone; does nothing if it already is."""
         self._signal(signal.SIGKILL)
         self._process.wait()
-        self._watchdog.kill()  # before its pipe closes: the group's id may be another's soon
+        self._watchdog.kill()  # before its pipe closes: the group's id may soon be another group's
         self._watchdog.communicate()
 
     def quote_log(self) -> str:
-        """Return the last lines of the log under its name, for an error message."""
+        """Return the last lines of the log with its name, for an error message."""
         lines = self.log.read_text(errors="replace").splitlines()[-QUOTED_LINES:]
         return "\n".join([f"{self.log} ends:", *lines])
 
@@ -124,32 +125,32 @@ class ServerProcess:
 
 
 class StartedServer:
-    """A server that may be down: each method is harmless then. `_process` is its last process."""
+    """A server that may be down; each method does nothing then. `_process` is its last process."""
 
     _process: ServerProcess | None = None
 
     @property
     def is_running(self) -> bool:
-        """Whether its process runs; a paused one does."""
+        """Whether its process runs; a paused process does."""
         return self._process is not None and self._process.exit_code is None
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End it in order (SIGTERM, then SIGKILL); its data stays."""
+        """End it in an orderly way (SIGTERM, then SIGKILL); its data stays."""
         if self._process is not None:
             self._process.stop(timeout_s)
 
     def kill(self) -> None:
-        """End it at once (SIGKILL); its data stays."""
+        """Kill it (SIGKILL); its data stays."""
         if self._process is not None:
             self._process.kill()
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): connections stay open, nothing is answered."""
+        """Freeze it (SIGSTOP): connections stay open, and no request is answered."""
         if self._process is not None:
             self._process.pause()
 
     def resume(self) -> None:
-        """Let it go on after `pause`."""
+        """Resume it after `pause`."""
         if self._process is not None:
             self._process.resume()
 
@@ -158,8 +159,8 @@ class ServersInDirectory(ABC):
     """Servers with a folder for data, properties and logs; a context manager that starts and ends
     them.
 
-    A `folder` that is given is kept. Without it they are in a temporary one, which is removed when
-    the `with` block ends without an exception.
+    A `folder` that is given is kept. Without it the files are in a temporary folder, which is
+    removed when the `with` block ends without an exception.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -168,15 +169,15 @@ class ServersInDirectory(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Start those that do not run, and wait until they answer."""
+        """Start the servers that do not run, and wait until they answer."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End them in order."""
+        """End the servers in an orderly way."""
 
     @abstractmethod
     def close(self) -> None:
-        """Kill what still runs."""
+        """Kill all processes that still run."""
 
     def __enter__(self) -> Self:
         try:

@@ -1,8 +1,8 @@
-"""How servers are set up: properties and JVM flags for tests, as pure functions.
+"""The setup of servers for tests: properties and JVM flags, as pure functions.
 
-Loopback only, small and quick to start: a broker takes about 1.2 s and 160 MB where the defaults
-take 4 s and 330 MB. In KRaft mode each broker is a controller, too; in ZooKeeper mode all
-brokers share one ZooKeeper.
+Servers use loopback only, and are small and quick to start: a broker takes about 1.2 s and 160 MB,
+and 4 s and 330 MB with the defaults. In KRaft mode each broker is a controller, too; in ZooKeeper
+mode all brokers share one ZooKeeper.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TUNED: Final = {
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
-    "auto.leader.rebalance.enable": "false",  # tests alone decide who leads
+    "auto.leader.rebalance.enable": "false",  # only tests decide which broker leads
     "log.cleaner.dedupe.buffer.size": "2097152",  # default 128 MiB, half of the memory
     "log.index.size.max.bytes": "65536",  # default preallocates 2 x 10 MiB a partition
     "num.network.threads": "2",
@@ -68,7 +68,7 @@ _JVM: Final = (
 
 @dataclass(frozen=True)
 class BrokerNode:
-    """One broker's place: its id and its two loopback ports."""
+    """A broker's id and its two loopback ports."""
 
     node_id: int
     port: int
@@ -79,7 +79,7 @@ class BrokerNode:
 class Ensemble:
     """The brokers of one cluster, and the port of their ZooKeeper if they have one.
 
-    In KRaft mode `voters` are the brokers that are controllers, too; empty: all are.
+    In KRaft mode `voters` are the brokers that are controllers, too; if empty, all brokers are.
     """
 
     nodes: tuple[BrokerNode, ...]
@@ -100,7 +100,7 @@ def server_properties(
     data: Path,
     overrides: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return the properties of `node` of `ensemble`; `overrides` have the last word."""
+    """Return the properties of `node` of `ensemble`; `overrides` take precedence."""
     properties = {
         **_TUNED,
         **(_with_zookeeper(node, ensemble) if release.has_zookeeper else _kraft(node, ensemble)),
@@ -151,9 +151,9 @@ def properties_text(properties: Mapping[str, str]) -> str:
 def java_command(
     java: Path, jars: Sequence[Path], flags: Sequence[str], main: str, *arguments: str | Path
 ) -> list[str]:
-    """Return the command that runs class `main`; the class path is spelled out, in order.
+    """Return the command that runs class `main`; the class path lists each jar, in order.
 
-    An archive of classes fits one class path only, so no wildcard stands in it.
+    An archive of classes fits one class path only, so the class path has no wildcard.
     """
     class_path = ":".join(map(str, jars))
     return [str(java), *_JVM, *flags, "-cp", class_path, main, *map(str, arguments)]

@@ -1,8 +1,8 @@
-"""The releases that can be run, and how they differ from outside. `model.releases` names them.
+"""The releases that can be run, and their external differences. `model.releases` names them.
 
 A release has the artifacts of its jars, the levels of `transaction.version` that a cluster can
-have, and whether its brokers need a ZooKeeper. A broker names its APIs itself (ApiVersions).
-Sources: the release notes; for levels, Kafka's `TransactionVersion` and `Feature`.
+have, and whether its brokers need a ZooKeeper. A broker itself says which APIs it serves
+(ApiVersions). Sources: the release notes; for levels, Kafka's `TransactionVersion` and `Feature`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from model.releases import RELEASES as MODELLED
 from model.releases import numbers
 
 ZOOKEEPER_MODE: Final = "-zookeeper"
-"""Ends the name of a release that has both modes, in its older one."""
+"""The suffix of a release's name in ZooKeeper mode, if the release has both modes."""
 
 _LOGGING: Final = "org.slf4j:slf4j-simple:1.7.36"  # without a binding a broker says nothing
 _LOG4J_1: Final = "ch.qos.reload4j:reload4j:1.2.25"  # classes that releases before 4 refer to
@@ -26,11 +26,12 @@ _LOG4J_1: Final = "ch.qos.reload4j:reload4j:1.2.25"  # classes that releases bef
 class Release:
     """One release of Apache Kafka in one mode; `name` is what `--kafka` takes.
 
-    `levels` are the levels of `transaction.version` that a cluster can be formatted with, empty
-    where the feature does not exist; `unstable_levels` want `unstable.feature.versions.enable`.
-    `has_zookeeper`: its metadata is kept in ZooKeeper, not by a quorum of controllers.
-    `has_producer_expiry`: how long an idle producer is remembered is a config of its own, which a
-    running broker takes (3.4, KIP-854). `describes_producers`: it has DescribeProducers (KIP-664).
+    `levels` are the levels of `transaction.version` with which a cluster can be formatted, empty if
+    the feature does not exist; `unstable_levels` need `unstable.feature.versions.enable`.
+    `has_zookeeper`: ZooKeeper keeps its metadata, not a quorum of controllers.
+    `has_producer_expiry`: the expiration time of idle producers has a config of its own, which can
+    be changed on a running broker (3.4, KIP-854). `describes_producers`: it serves
+    DescribeProducers (KIP-664).
     """
 
     name: str
@@ -43,17 +44,17 @@ class Release:
 
     @property
     def version(self) -> str:
-        """The release alone, as Apache and the model name it."""
+        """The release without its mode, as Apache and the model name it."""
         return self.name.removesuffix(ZOOKEEPER_MODE)
 
     @property
     def default_level(self) -> int:
-        """The newest stable level; 0 where the feature does not exist."""
+        """The newest stable level; 0 if the feature does not exist."""
         return max(self.levels, default=0)
 
     @property
     def stable_levels(self) -> tuple[int, ...]:
-        """0, and those that are stable."""
+        """Level 0, and the stable levels."""
         return tuple(sorted({0, *self.levels}))
 
     def check_level(self, level: int, *, is_stable: bool = False) -> None:
@@ -67,9 +68,10 @@ class Release:
 
 
 KRAFT_SINCE: Final = (3, 3)
-"""Brokers before keep their metadata in ZooKeeper, or only try KRaft."""
+"""Brokers of earlier releases keep their metadata in ZooKeeper, or have KRaft as a preview only."""
 LEVELS_SINCE: Final = (4,)
-"""The cluster has a `transaction.version`; 3.9 has the feature, and no stable level but 0."""
+"""From here on a cluster has a `transaction.version`; 3.9 has the feature with no stable level but
+0."""
 EXPIRY_SINCE: Final = (3, 4)
 DESCRIBED_SINCE: Final = (3,)
 # Its own ZooKeeper, 3.4.13, does not run on Java 17; 3.5.10 serves it as well.
@@ -81,7 +83,7 @@ def _number(name: str) -> tuple[int, ...]:
 
 
 def _of(name: str) -> Release:
-    """What follows from a release's name."""
+    """The release of this name, with everything that follows from the name."""
     version, number = name.removesuffix(ZOOKEEPER_MODE), _number(name)
     has_zookeeper = name != version or number < KRAFT_SINCE
     has_unstable = not has_zookeeper and (3, 9) <= number < LEVELS_SINCE
@@ -110,10 +112,10 @@ RELEASES: Final = {name: _of(name) for name in sorted(_NAMES, key=_number, rever
 _FIRST_FIXED: Final = ("4.3.0", "4.2.0", "4.1.0", "4.0.0", "3.7.0", "3.6.0")
 _LAST_DEFECTIVE: Final = ("3.6.2", "3.5.2")
 NEIGHBOURS: Final = {name: _of(name) for name in (*_FIRST_FIXED, *_LAST_DEFECTIVE)}
-"""Releases that no composition models, and that stand on one side of the mend of a known defect."""
+"""Releases that no composition models; each lies on one side of the fix of a known defect."""
 
 WITH_ZOOKEEPER: Final = {name: _of(name) for name in ("3.6.2-zookeeper", "3.3.2-zookeeper")}
-"""Releases that are modelled, or neighbours, in their older mode: for what they leave on disk."""
+"""Modelled releases and neighbours in ZooKeeper mode: used for the directories that they leave."""
 
 
 def find_release(name: str) -> Release:

@@ -1,6 +1,6 @@
-"""A proxy that passes requests and answers, whole and in their order, and may hold or lose them.
+"""A proxy that passes requests and answers whole and in order, and may hold or lose them.
 
-Nothing is ever sent twice, and no answer is made up.
+It never sends a message twice, and makes no answers of its own.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _LOOK_S: Final = 0.05
 class RequestProxy(ThreadingTCPServer):
     """Listens on `port`, 0 for any, for clients of the server at `behind`; a context manager.
 
-    Two threads a connection call `take_request` and `take_answer`; `changed` is for what these wait
-    for. Raises OSError when it cannot listen.
+    Two threads for each connection call `take_request` and `take_answer`; these may wait on
+    `changed`. Raises OSError if it cannot listen.
     """
 
     daemon_threads = True
@@ -40,20 +40,21 @@ class RequestProxy(ThreadingTCPServer):
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which it listens."""
         return int(self.server_address[1])
 
     @abstractmethod
     def take_request(self, request: bytes) -> bool:
-        """Whether a request is passed on; returns once it may be."""
+        """Whether a request is passed on; returns once the request may be."""
 
     @abstractmethod
     def take_answer(self, request: bytes, answer: bytes) -> bytes | None:
-        """The answer as the client receives it, once it does; None if it does not."""
+        """The answer that the client receives; returns once the client may have it. None if it is
+        lost."""
 
     @abstractmethod
     def release(self) -> None:
-        """Hold nothing any more."""
+        """Hold no message any more."""
 
     def __enter__(self) -> Self:
         Thread(target=self.serve_forever, args=(_LOOK_S,), daemon=True).start()
@@ -66,7 +67,7 @@ class RequestProxy(ThreadingTCPServer):
 
 
 class _Connection(BaseRequestHandler):
-    """One connection of a client, and the one behind it. If either ends, both do."""
+    """A client's connection, and the connection to the server for it. If either ends, both do."""
 
     request: socket.socket
 

@@ -1,4 +1,5 @@
-"""A formatted data folder: made once per (release, level, node id), copied for each broker."""
+"""A formatted data folder: made once for each (release, level, node id), and copied for each
+broker."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ FORMAT_TIMEOUT_S: Final = 60
 
 
 def copy_formatted(release: Release, level: int, node_id: int, data: Path) -> None:
-    """Make `data`, which must not exist, a freshly formatted folder: an empty one for ZooKeeper.
+    """Make `data`, which must not exist, a freshly formatted folder; for ZooKeeper, an empty one.
 
     Raises FormatFailed, and what `fetch` raises.
     """

@@ -1,4 +1,4 @@
-"""Waiting for brokers: look again and again, for a bounded time."""
+"""Waiting for brokers: repeated looks, for a bounded time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAUSE_S: Final = 0.01
 
 
 def poll(look: Callable[[], T], suffices: Callable[[T], object], timeout_s: float) -> T:
-    """Look again and again until what is found suffices, or the time is up; the last finding."""
+    """Look repeatedly until the result suffices, or the time is up; returns the last result."""
     deadline = time.monotonic() + timeout_s
     while not suffices(found := look()) and time.monotonic() < deadline:
         time.sleep(PAUSE_S)
@@ -20,6 +20,6 @@ def poll(look: Callable[[], T], suffices: Callable[[T], object], timeout_s: floa
 
 
 def wait_until(holds: Callable[[], object], timeout_s: float, failure: Exception) -> None:
-    """Wait until it holds. Raises `failure` when that takes longer."""
+    """Wait until the condition holds. Raises `failure` if that takes longer."""
     if not poll(holds, bool, timeout_s):
         raise failure

@@ -1,7 +1,7 @@
-"""The ZooKeeper beside the brokers of a release that keeps its metadata there.
+"""The ZooKeeper for the brokers of a release that keeps its metadata there.
 
-It comes with those releases' jars. Its four-letter words say whether it serves (`ruok`) and which
-brokers it believes alive (`dump`).
+Its jars come with those releases. Its four-letter words say whether it serves (`ruok`), and which
+brokers it believes to be alive (`dump`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from conformance.adapters.brokers.kafka.wait import wait_until
 from proofs.java import find_java
 
 SESSION_TIMEOUT_S: Final = 30.0
-"""How long a broker that is gone may stay registered."""
+"""The time for which a dead broker may stay registered."""
 
 _MAIN: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
-_FLAGS: Final = ("-Dzookeeper.forceSync=no",)  # a machine that fails takes the judge with it
+_FLAGS: Final = ("-Dzookeeper.forceSync=no",)  # if the machine fails, so does the judge
 _WORD_TIMEOUT_S: Final = 1.0
 _CHUNK_BYTES: Final = 1 << 16
 
@@ -40,9 +40,9 @@ class ZooKeeper(StartedServer):
         self.folder = folder
 
     def start(self, jars: tuple[Path, ...], flags: tuple[str, ...] = ()) -> None:
-        """Start it, on the data that it left if any, and wait until it serves.
+        """Start it, on its data if any, and wait until it serves.
 
-        Harmless when it runs. Raises BrokerFailed, MissingTool.
+        Does nothing if it runs. Raises BrokerFailed, MissingTool.
         """
         if self.is_running:
             return
@@ -54,9 +54,10 @@ class ZooKeeper(StartedServer):
         self._process.await_service("ZooKeeper", lambda: self._answer("ruok") == "imok")
 
     def await_absence(self, node_id: int) -> None:
-        """Wait until it has noticed that a broker is gone: a dead one's session lasts a while.
+        """Wait until ZooKeeper has noticed that a broker is gone: the session of a dead broker
+        lasts a while.
 
-        Raises BrokerFailed when that takes longer than SESSION_TIMEOUT_S.
+        Raises BrokerFailed if that takes longer than SESSION_TIMEOUT_S.
         """
         wait_until(
             lambda: f"/brokers/ids/{node_id}\n" not in self._answer("dump"),
@@ -65,7 +66,7 @@ class ZooKeeper(StartedServer):
         )
 
     def _answer(self, word: str) -> str:
-        """What it answers to a four-letter word; nothing if it does not."""
+        """ZooKeeper's answer to a four-letter word; empty if none comes."""
         answer = b""
         with (
             suppress(OSError),

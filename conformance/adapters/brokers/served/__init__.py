@@ -1,1 +1,1 @@
-"""This project's broker as it is served: a process with sockets and a log directory."""
+"""This project's broker, served by a process with sockets and a log directory."""

@@ -1,15 +1,15 @@
 """`python -m conformance.adapters.brokers.served.commands CONTROL SEATS ...`: `kafka-eos serve`
-of several nodes, which does by command what happens to them.
+with several nodes, which are stopped, started and moved by command.
 
-CONTROL is the path of a socket. Each connection to it is one command, a line of JSON, which is
-answered `done` when it is done, or with what prevents it:
+CONTROL is the path of a socket. Each connection to it carries one command, a line of JSON. The
+answer is `done` after the command, or the error that prevented it:
 
-    ["stop", NODE]                      stop a node; what it leads has no leader
-    ["start", NODE]                     start it; it leads that again
+    ["stop", NODE]                      stop a node; its partitions have no leader
+    ["start", NODE]                     start it; it leads its partitions again
     ["move", TOPIC, PARTITION, NODE]    another node leads a partition
 
-SEATS, as JSON, says who leads a topic before any node starts: after a start the first one leads
-all, and sends the markers of what is prepared.
+SEATS, in JSON, names the leader of each topic before any node starts. Otherwise the first node
+would lead all topics after a start, and send the markers of prepared transactions.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ NOWHERE: Final = ("", 0)
 
 
 def seat(cluster: Cluster, seats: Mapping[str, int], nodes: int) -> None:
-    """Let these nodes lead these topics. The first `nodes` come later, others only by command: what
-    these lead has no leader until then."""
+    """Let these nodes lead these topics. The first `nodes` start later, other nodes only by
+    command: until then their partitions have no leader."""
     for node_id in set(seats.values()):
         cluster.register(BrokerEndPoint(node_id, *NOWHERE))
     for name, node_id in seats.items():
@@ -42,11 +42,11 @@ def seat(cluster: Cluster, seats: Mapping[str, int], nodes: int) -> None:
         if node_id > nodes:
             cluster.remove(node_id)
         else:
-            del cluster.brokers[node_id]  # to remove it would take what it leads from it
+            del cluster.brokers[node_id]  # removing the node would take its partitions from it
 
 
 async def do(broker: Broker, command: list[Any]) -> None:
-    """One command. Raises KeyError, ValueError, OSError."""
+    """Execute one command. Raises KeyError, ValueError, OSError."""
     name, *what = command
     if name == "stop":
         await broker.stop_node(*what, fail_over=False)

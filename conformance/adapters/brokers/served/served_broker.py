@@ -1,4 +1,4 @@
-"""`kafka-eos serve --dir` in a process of its own: stopped, killed, and started again from its
+"""`kafka-eos serve --dir` in a process of its own: stopped, killed, and restarted from its
 directory, on the same ports."""
 
 from __future__ import annotations
@@ -32,21 +32,20 @@ SETTINGS: Final[Mapping[str, str]] = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
     "add.partitions.to.txn.retry.backoff.ms": "1",
 }
-"""As `recipe` has them of Kafka."""
+"""The same settings as `recipe` has for Kafka."""
 FLUSHES: Final = ("--flush-messages", "1")
-"""Each batch is on the disk before it is answered."""
+"""Each batch is flushed to disk before it is answered."""
 SERVE: Final = ("-P", "-m", "kafka_eos", "serve")
 COMMANDED: Final = ("-P", "-m", "conformance.adapters.brokers.served.commands")
-"""As SERVE, and nodes are stopped, started and moved by command."""
+"""As SERVE, with nodes that are stopped, started and moved by command."""
 COMMAND_TIMEOUT_S: Final = 30.0
 
 
 class ServedBroker(StartedServer, ServersInDirectory):
-    """The broker of `nodes` nodes, with as many ports from that of the first on; a context manager
-    that starts it.
+    """The broker with `nodes` nodes, on as many adjacent ports; a context manager that starts it.
 
-    It serves as a `release` at a `level`, with `settings` over the usual ones. One of several nodes
-    is told what to do with them (`tell`). One that `is_killed` flushes before it answers.
+    It serves as a `release` at a `level`, with `settings` in addition to the usual ones. A broker
+    of several nodes takes commands (`tell`). A broker that `is_killed` flushes before it answers.
     """
 
     def __init__(
@@ -77,14 +76,13 @@ class ServedBroker(StartedServer, ServersInDirectory):
         return BrokerConnection(HOST, self._port + node_id - 1, timeout_ms=timeout_ms)
 
     def start(self) -> None:
-        """Start all nodes, on what they left if anything. Harmless when they run. Raises
-        BrokerFailed."""
+        """Start all nodes, on their data if any. Does nothing if they run. Raises BrokerFailed."""
         if not self.is_running:
             self.start_nodes(self.nodes, {})
 
     def start_nodes(self, nodes: int, seats: Mapping[str, int]) -> None:
-        """Start the first `nodes` nodes. `seats` says which node leads a topic, if not the first;
-        one that is not started leads nothing until it is. Raises BrokerFailed."""
+        """Start the first `nodes` nodes. `seats` names the node that leads a topic, if it is not
+        the first; a node that is not started leads nothing until it is. Raises BrokerFailed."""
         program = (
             SERVE if self.nodes == 1 else (*COMMANDED, str(self._control), json.dumps(dict(seats)))
         )
@@ -97,7 +95,7 @@ class ServedBroker(StartedServer, ServersInDirectory):
         self._is_new = False
 
     def _arguments(self, nodes: int) -> Sequence[str]:
-        """Those of `kafka-eos serve`."""
+        """The arguments of `kafka-eos serve`."""
         version = self.release.version.rpartition(".")[0]
         settings = (f"{name}={value}" for name, value in self._settings.items())
         return [
@@ -107,13 +105,13 @@ class ServedBroker(StartedServer, ServersInDirectory):
         ]
 
     def _set_level(self) -> None:
-        """The directory keeps it."""
+        """Set the level; the directory keeps it."""
         if self._level != self.release.default_level:
             with self.connect() as connection:
                 set_level(connection, TRANSACTION_VERSION, self._level, is_upgrade=False)
 
     def tell(self, *command: Any) -> None:
-        """Let the process do a command, see `commands`. Raises BrokerFailed."""
+        """Let the process execute a command, see `commands`. Raises BrokerFailed."""
         with socket.socket(socket.AF_UNIX) as control:
             control.settimeout(COMMAND_TIMEOUT_S)
             try:
@@ -130,11 +128,11 @@ class ServedBroker(StartedServer, ServersInDirectory):
         return self.folder / "control"
 
     def close(self) -> None:
-        """Kill it."""
+        """Kill the process."""
         self.kill()
 
 
 def environment() -> dict[str, str]:
-    """That of this process; this repository is found behind what is on its path."""
+    """The environment of this process, with this repository at the end of its path."""
     paths = filter(None, (os.environ.get("PYTHONPATH"), str(REPOSITORY)))
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -1,17 +1,17 @@
-"""Three nodes of a served broker as the brokers of traces: who is stopped, moved and killed.
+"""Three nodes of a served broker, which are stopped, moved and killed while traces are played.
 
-They are as `cluster_nodes` has them: HOME and SEAT coordinate in turn, FAR leads what is far. They
-are one process, with one directory. So FAR is stopped as a node, and then its partitions have no
-leader, while a coordinator moves in three ways, one after the other:
+Their roles are those in `cluster_nodes`: HOME and SEAT coordinate in turn, FAR leads the far
+partitions. All nodes are one process, with one directory. So FAR is stopped as a node, which leaves
+its partitions without a leader, while a coordinator moves in three ways, one after the other:
 
 | the coordinator moves | because |
 |---|---|
 | alone | another node is told to lead the log of transactions |
 | with its process, which is killed | the next process recovers all logs; another node coordinates |
-| with its process, which stops in order | as before, on what it wrote when it stopped |
+| with its process, which stops in order | as before, from the files that it wrote when it stopped |
 
-A process that dies takes all nodes with it. FAR stays away if it was, so that what is prepared is
-recovered before its marker can be written.
+A process that dies takes all nodes with it. If FAR was down, it stays down after that, so that a
+prepared transaction is recovered before its marker can be written.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SETTLE_TIMEOUT_S: Final = 30.0
 
 
 class ServedServer(ListeningServer):
-    """A served broker as clients see it. Raises NoBroker, BackendFailed, KafkaError."""
+    """A served broker, as its clients see it. Raises NoBroker, BackendFailed, KafkaError."""
 
     def __init__(self, broker: ServedBroker) -> None:
         self.broker = broker
@@ -83,7 +83,8 @@ class ServedServer(ListeningServer):
 
 
 class ServedNodes:
-    """What is done to the nodes of a served broker; as `ClusterNodes`. `done` counts it, by kind.
+    """Injects faults into the nodes of a served broker, as `ClusterNodes`. `done` counts faults by
+    kind.
 
     Raises KafkaError.
     """
@@ -100,12 +101,13 @@ class ServedNodes:
 
     @property
     def coordinator_epoch(self) -> int:
-        """How often coordination began; only differences mean something."""
+        """The number of elections of a coordinator; only differences mean something."""
         with self.kafka.open_connection() as connection:
             return CoordinatorConnection(connection).ask(leadership(TRANSACTION_STATE)).leader_epoch
 
     def inject(self, fault: str, *, gently: bool) -> str:
-        """HOLD, RELEASE or MOVE; of which kind it was. `gently`: the process is not stopped."""
+        """HOLD, RELEASE or MOVE; returns the kind of the fault. `gently`: the process is not
+        stopped."""
         if fault == MOVE:
             self.coordinator = SEAT if self.coordinator == HOME else HOME
             kind = self._elect() if gently else next(self._ways)()
@@ -115,12 +117,12 @@ class ServedNodes:
         return kind
 
     def rest(self) -> None:
-        """All leaders are there."""
+        """Bring all leaders back."""
         if self.is_held:
             self._release()
 
     def complete(self) -> None:
-        """Nodes of one process always know of everything."""
+        """Nothing: nodes of one process always know of all changes."""
 
     def _hold(self) -> str:
         self._broker.tell("stop", FAR)
@@ -166,8 +168,8 @@ class ServedNodes:
 
 
 class ServedNodesTestbed(NodesTestbed):
-    """A held leader is always stopped. The process is, where no trace asks leaders for more than
-    one remembers that was stopped, and no time-out is near: a start takes long."""
+    """A leader that is held is always stopped. The process is stopped, too, if no trace needs
+    producer states that a stopped leader forgets, and no time-out is near: a start takes long."""
 
     def _holds_gently(self, scripts: Sequence[NodeScript]) -> bool:
         return any(script.times_out or not script.is_lenient for script in scripts)

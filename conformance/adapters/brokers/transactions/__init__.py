@@ -1,1 +1,1 @@
-"""Coordinators and leaders together, held to the model of transactions."""
+"""Coordinators and leaders together, compared with the model of transactions."""

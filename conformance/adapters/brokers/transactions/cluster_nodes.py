@@ -1,18 +1,18 @@
-"""What is done to three brokers whose transactions are judged.
+"""The faults of three brokers whose transactions are judged.
 
-| broker | is | and |
+| broker | role | faults |
 |---|---|---|
-| HOME | the only controller, leader of what is near | always there |
-| SEAT | the coordinator that is preferred | killed, frozen, elected |
-| FAR | leader of what is far | frozen, or killed and started again |
+| HOME | the only controller, leader of near partitions | always up |
+| SEAT | the preferred coordinator | killed, frozen, elected |
+| FAR | leader of far partitions | frozen, or killed and restarted |
 
-The log of transactions is on SEAT and HOME. So a decision is held open as long as FAR is gone, and
-the coordinator moves meanwhile: whoever votes, and whoever must acknowledge, is there.
+The log of transactions is on SEAT and HOME. While FAR is down, a decision stays open, and the
+coordinator can move meanwhile: the voter and the replicas that must acknowledge are up.
 
-Nobody is given up because a machine is slow: sessions are long. A coordinator that is killed or
-frozen is unregistered, so that its successor is there at once. A leader that is frozen stays the
-leader, and the marker waits in its socket; one that is killed is unregistered, too, and then its
-partitions have no leader.
+Sessions are long, so that a slow machine does not lose a broker. A coordinator that is killed or
+frozen is unregistered, so that its successor is elected at once. A leader that is frozen stays the
+leader, and the marker waits in its socket. A leader that is killed is unregistered, too, and then
+its partitions have no leader.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def seated_cluster(release: str, level: int) -> KafkaTestbed:
 
 
 class ClusterNodes:
-    """Who is frozen, gone, and coordinates now. `done` counts what was done, by kind.
+    """The present state of the brokers: which are frozen, down, or coordinating. `done` counts
+    faults by kind.
 
     Raises KafkaError, JavaError.
     """
@@ -71,24 +72,25 @@ class ClusterNodes:
 
     @property
     def is_held(self) -> bool:
-        """The far leader is gone."""
+        """Whether the far leader is down."""
         return self._held is not None
 
     @property
     def coordinator_epoch(self) -> int:
-        """How often coordination began; only differences mean something."""
+        """The number of elections of a coordinator; only differences mean something."""
         return self.kafka.wire(HOME).ask(leadership(TRANSACTION_STATE)).leader_epoch
 
     def inject(self, fault: str, *, gently: bool) -> str:
-        """HOLD, RELEASE or MOVE; of which kind it was. `gently`: a leader is frozen, not killed."""
+        """HOLD, RELEASE or MOVE; returns the kind of the fault. `gently`: a leader is frozen, not
+        killed."""
         faults: Mapping[str, Callable[[], str]] = {
             HOLD: self._freeze if gently else self._kill,
             RELEASE: self._release,
             MOVE: self._move,
         }
         if self._is_coming:
-            # Not later: 3.3 reads the log of transactions again when a follower comes back, and
-            # sends the markers of what is prepared again, under the same coordinator epoch.
+            # Not later: when a follower comes back, 3.3 reads the log of transactions again, and
+            # sends the markers of prepared transactions again, under the same coordinator epoch.
             self.complete()
         kind = faults[fault]()
         self.done[kind] += 1
@@ -96,7 +98,7 @@ class ClusterNodes:
         return kind
 
     def rest(self) -> None:
-        """All leaders are there; who was the coordinator comes back, which `complete` awaits."""
+        """Bring all leaders back; the former coordinator restarts, and `complete` waits for it."""
         if self._held is not None:
             self._release()
         if not self._is_seated and not self._is_coming:
@@ -107,7 +109,7 @@ class ClusterNodes:
         self._warm()
 
     def complete(self) -> None:
-        """All brokers are there, and in sync."""
+        """Wait until all brokers are up and in sync."""
         if self._is_coming:
             self.kafka.brokers[SEAT].await_answer()
             self._is_seated, self._is_coming = True, False
@@ -127,8 +129,8 @@ class ClusterNodes:
         return "SIGKILL of a partition's leader"
 
     def lose(self, *, moving: bool = False) -> None:
-        """The leader that is frozen dies, and before it the coordinator if that is `moving`: the
-        next one finds partitions without a leader."""
+        """Kill the frozen leader. If `moving`, kill the coordinator first: the next one finds
+        partitions without a leader."""
         if moving:
             self.kafka.brokers[SEAT].kill()
             self._is_seated = False
@@ -166,7 +168,7 @@ class ClusterNodes:
         return "SIGSTOP of the coordinator, SIGCONT behind its successor"
 
     def _give_up(self, node: int) -> None:
-        """Nobody waits for it any more."""
+        """Unregister a broker, so that no other broker waits for it."""
         self.kafka.forget(node)
         unregister(self.kafka.wire(HOME).connection, node)
 
@@ -186,15 +188,15 @@ class ClusterNodes:
         seen = self.kafka.wire(node).ask(describe_transactions([NOBODY]))[NOBODY]
         return seen.error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
-    # ---- what others must know of it
+    # ---- the knowledge of the other brokers
 
     def _is_in_sync(self) -> bool:
         seen = self.kafka.wire(HOME).ask(leadership(TRANSACTION_STATE))
         return seen.in_sync == {HOME, SEAT}
 
     def _warm(self) -> None:
-        """A transaction of our own ends on all leaders that are there: they know who coordinates,
-        and whoever coordinates knows them."""
+        """End a transaction of our own on all leaders that are up: then they know the coordinator,
+        and it knows them."""
         homes = {HOME: self._near} if self._held else {HOME: self._near, FAR: self._far}
         self._await(lambda: self._ends_on(homes), "a transaction of ours does not end")
 

@@ -1,10 +1,10 @@
-"""Transactional ids near the last epoch of their first producer id, many at a time.
+"""Makes many transactional ids whose first producer id is near its last epoch.
 
-Epochs go up by one with each InitProducerId: 32,764 of them take seconds for one id. Here each id
-is asked for once. Then the record that the coordinator wrote of it is written once more with
-another epoch, and nothing else changed, as admin clients may write to internal topics; and the
-broker starts again, and loads its log. So it forgets ids whose transaction nothing ends: of these
-a record without a value is written.
+Each InitProducerId increases the epoch by one: 32,764 of them take seconds for one id. Here each id
+is requested once. Then the coordinator's record of the id is written once more with another epoch
+and no other change, as admin clients may write to internal topics; the broker restarts and loads
+its log. In the same way the broker is made to forget ids whose transaction nothing ends: for each
+of them a record without a value is written.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from impl.protocol.schemas import ApiKey
 from impl.protocol.state_records import decode_record, encode_record
 
 LAST_EPOCH: Final = 32_767
-"""Nobody writes with it. `TransactionMetadata.isEpochExhausted`."""
+"""The epoch with which no producer writes. `TransactionMetadata.isEpochExhausted`."""
 
 ADMIN_CLIENT: Final = "__admin_client"
-"""Whose requests may write to internal topics. `AdminUtils.ADMIN_CLIENT_ID`."""
+"""The client id whose requests may write to internal topics. `AdminUtils.ADMIN_CLIENT_ID`."""
 _KEY_VERSION: Final = 0
 _PRODUCE_VERSION: Final = 8
 _PRODUCE_TIMEOUT_MS: Final = 10_000
@@ -38,8 +38,8 @@ _ALL_REPLICAS: Final = -1
 
 
 class ExhaustedIds:
-    """So many ids whose last epoch is `epoch`. The broker starts again: all connections to it are
-    gone. Raises KafkaError."""
+    """This many ids whose last epoch is `epoch`. The broker restarts: all connections to it are
+    closed. Raises KafkaError."""
 
     def __init__(self, kafka: KafkaTestbed, epoch: int, count: int) -> None:
         self._kafka = kafka
@@ -50,22 +50,22 @@ class ExhaustedIds:
         kafka.restart()
 
     def take(self) -> str:
-        """One that nobody used. Raises BackendFailed."""
+        """Take an unused id. Raises BackendFailed."""
         if not self._names:
             raise BackendFailed("all transactional ids that were aged are used up")
         self._taken.append(self._names.popleft())
         return self._taken[-1]
 
     def bury(self) -> None:
-        """The coordinator forgets all ids that were taken, and what they have open. The broker
-        starts again: all connections to it are gone. Raises KafkaError."""
+        """Make the coordinator forget all ids that were taken, with their open transactions. The
+        broker restarts: all connections to it are closed. Raises KafkaError."""
         _write(self._kafka, [(_key(name), None) for name in self._taken])
         self._taken.clear()
         self._kafka.restart()
 
 
 def _ask_for(kafka: KafkaTestbed, names: Sequence[str]) -> None:
-    """Each is known afterwards. Raises RequestRefused."""
+    """Request each id, so that the coordinator knows it. Raises RequestRefused."""
     wire, speaks = kafka.coordinator(), kafka.conversation("v1")
     wire.retry(speaks.init_producer_id(None))
     waiting = list(names)
@@ -79,7 +79,7 @@ def _ask_for(kafka: KafkaTestbed, names: Sequence[str]) -> None:
 
 
 def _states(kafka: KafkaTestbed, names: Sequence[str]) -> list[tuple[bytes, bytes]]:
-    """The last record of each in the log of transactions."""
+    """The last record of each id in the log of transactions."""
     found: dict[str, tuple[bytes, bytes]] = {}
     wanted = set(names)
     for record in _log(kafka.coordinator()):
@@ -115,7 +115,7 @@ def _key(name: str) -> bytes:
 
 
 def _write(kafka: KafkaTestbed, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-    """Into the log of transactions. Raises RequestRefused."""
+    """Write records into the log of transactions. Raises RequestRefused."""
     address = kafka.coordinator().connection.address
     with BrokerConnection(*address, client_id=ADMIN_CLIENT) as connection:
         for first in range(0, len(records), _IN_A_BATCH):

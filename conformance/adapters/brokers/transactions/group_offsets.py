@@ -1,8 +1,8 @@
-"""A group whose offsets a trace commits: what the model says of it, and what a server shows.
+"""A group whose offsets a trace commits: the model's view of it, and the server's.
 
-1. The partition of the group's offsets is shared by all traces: of its log only the batches of a
-   trace's own producers count, and places in it are places among these.
-2. An offset that is committed is a number: it says which record of the model it stands for.
+1. All traces share the partition of the group's offsets. Of its log only the batches of a trace's
+   own producers count, and offsets are indices among these batches.
+2. A committed offset is a number that stands for a record of the model.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ GROUP_SHOWN: Final[Mapping[str, Shape]] = {
     "committed": None,
     "stable": None,
 }
-"""What Fetch and DescribeProducers show of the group's partition, and OffsetFetch of the group:
-without and with `require_stable`."""
+"""The values that Fetch and DescribeProducers show of the group's partition, and that OffsetFetch
+shows of the group, without and with `require_stable`."""
 
 NOTHING: Final = -1
 _BASE: Final = 100
-"""More than instances, transactions, or numbers of records that a scope has."""
+"""More than the instances, transactions, or records of any scope."""
 
 Record = tuple[int, int, int]
 """Instance, transaction, number."""
 
 
 class Entry(NamedTuple):
-    """A batch of the trace's own in the group's partition."""
+    """A batch of the trace in the group's partition."""
 
     offset: int
     kind: str
@@ -56,7 +56,7 @@ class Entry(NamedTuple):
 
 
 def offset_of(record: Record) -> int:
-    """The offset that stands for a record: later ones of an instance are larger."""
+    """The offset that stands for a record; later records of an instance have larger offsets."""
     instance, transaction, number = record
     return (instance * _BASE + transaction) * _BASE + number
 
@@ -68,7 +68,7 @@ def record_of(offset: int) -> Record:
 
 
 def group_shown(tables: TransactionTables, leader: Any) -> View:
-    """What the model's group shows, shaped as GROUP_SHOWN."""
+    """The view of the model's group, shaped as GROUP_SHOWN."""
     log, producers, *_, offsets = tables.view_of("group", tables.node(leader))
     committed, stable, _ = offsets
     return (
@@ -99,7 +99,7 @@ def entries(fetched: Fetched, producer_ids: Container[int]) -> Iterator[Entry]:
 
 
 def told(seen: Mapping[TopicPartition, ObservedOffset], source: TopicPartition) -> View:
-    """What OffsetFetch says of the source's offset, as the model says it."""
+    """The answer of OffsetFetch about the source's offset, in the model's form."""
     row = seen[source]
     if row.error is not ErrorCode.NONE:
         return UNSTABLE if row.error is ErrorCode.UNSTABLE_OFFSET_COMMIT else row.error.name

@@ -1,6 +1,7 @@
-"""Nodes of `impl` in this process as the brokers of traces: one, or three that are stopped.
+"""Nodes of `impl` in this process, at which traces are played: one node, or three that are stopped.
 
-Three are as `cluster_nodes` has them: HOME and SEAT coordinate in turn, FAR leads what is far.
+The roles of three are those in `cluster_nodes`: HOME and SEAT coordinate in turn, FAR leads the far
+partitions.
 """
 
 from __future__ import annotations
@@ -38,18 +39,18 @@ from impl.partition.rules import RULES
 
 ADDRESS: Final = "wire://node:1"
 LOGS: Final = 2
-"""Partitions of `__consumer_offsets` at one node, which has one more of `__transaction_state`;
-three have one of each."""
+"""The number of partitions of `__consumer_offsets` at a single node, which has one more of
+`__transaction_state`; three nodes have one partition of each."""
 SCAN_MS: Final = 100
-"""How often a coordinator looks for what has lasted too long."""
+"""The interval at which a coordinator looks for expired transactions and ids."""
 ID_EXPIRES_S: Final = 8.0
-"""How long an id is remembered that is not used, where ids expire."""
+"""The time after which an unused id is forgotten, in scopes whose ids expire."""
 AT_A_TIME: Final = 16
-"""Sessions on their way together: nobody waits for another process."""
+"""Sessions under way together: no other process has to be kept busy."""
 
 
 def settings_of(k: Any, logs: int) -> dict[str, Any]:
-    """Those of every node in a configuration."""
+    """The settings of every node in a configuration."""
     release, level = k.variant.release, getattr(k.variant, "level", 0)
     transactions = replace(
         of_release(CONFIGS, release),
@@ -69,7 +70,7 @@ def settings_of(k: Any, logs: int) -> dict[str, Any]:
 
 
 class NodeServer(ListeningServer):
-    """The nodes of a network as a broker that listens. Raises NoBroker."""
+    """The nodes of a network, as a broker that listens. Raises NoBroker."""
 
     def __init__(self, nodes: NodeNetwork) -> None:
         self.nodes = nodes
@@ -99,7 +100,7 @@ class NodeServer(ListeningServer):
 
 
 class StoppedNodes:
-    """What is done to three nodes; as `ClusterNodes`."""
+    """Injects faults into three nodes, as `ClusterNodes`."""
 
     def __init__(self, server: NodeServer) -> None:
         self.kafka = server
@@ -114,7 +115,7 @@ class StoppedNodes:
 
     @property
     def coordinator_epoch(self) -> int:
-        """How often coordination began."""
+        """The number of elections of a coordinator."""
         return self._nodes.leader(TRANSACTION_STATE[0]).leader_epoch
 
     def inject(self, fault: str, *, gently: bool) -> str:
@@ -134,16 +135,16 @@ class StoppedNodes:
         return fault
 
     def rest(self) -> None:
-        """All leaders are there."""
+        """Bring all leaders back."""
         if self.is_held:
             self.inject(RELEASE, gently=True)
 
     def complete(self) -> None:
-        """All nodes always know of everything."""
+        """Nothing: nodes always know of all changes."""
 
 
 def opened_nodes(prepared: PreparedPlan) -> BrokersBackend:
-    """Nodes of their own for a plan, and who judges them. Raises NotApplicable."""
+    """New nodes for a plan, with the backend that judges them. Raises NotApplicable."""
     k = configuration(prepared.plan)
     has_nodes = prepared.plan.faults == "nodes"
     network = NodeNetwork(settings_of(k, 1 if has_nodes else LOGS), 3 if has_nodes else 1)

@@ -1,12 +1,13 @@
-"""What a trace makes of nodes that are stopped, killed and started again.
+"""Prepares a trace for nodes that are stopped, killed and restarted.
 
-1. Partitions but the last are near: their leader is always there. The last is far: its leader is
-   gone from before a decision until its marker is written, where the trace has other steps between.
-2. What was touched on the far side is compared once its leader is back.
-3. In a scope whose leaders leave, that is when the far leader is gone: its marker waits or is
-   skipped, as the release does. The trace ends with a leader again.
-4. A marker that was on its way there when the coordinator moved may still arrive before the new
-   coordinator's: then `other` is what follows. After it, it would be fenced, and nothing changes.
+1. All partitions but the last are near: their leader is always up. The last is far: its leader is
+   down from before a decision until its marker is written, if the trace has other steps in between.
+2. State on the far side that a step touched is compared once its leader is back.
+3. In a scope whose leaders leave, the far leader is down while the model's is gone: its marker
+   waits or is skipped, as the release does. The trace ends with a leader again.
+4. If a marker was under way to the far leader when the coordinator moved, it may still arrive
+   before the new coordinator's marker: then `other` has the rest of the trace. If it arrives later,
+   it is fenced and changes nothing.
 """
 
 from __future__ import annotations
@@ -47,16 +48,16 @@ LATE_BATCH: Final = "late_batch_arrives"
 MOVES: Final = "coordinator_moves"
 
 FAULTS: Final[Mapping[str, str]] = {LEAVES: HOLD, RETURNS: RELEASE, MOVES: MOVE}
-"""What is done to nodes so that an event happens."""
+"""The faults that bring about an event."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeScript(TransactionScript):
-    """A script with what is done to nodes before a step, by step.
+    """A script with the faults before each step.
 
-    `branch` is the step before which a late marker may have come; 0: there is none. `is_lenient`: a
-    far leader may be killed, for nothing asks it for more than a killed one remembers.
-    `loses_leader`: it must be.
+    `branch` is the step before which a late marker may have arrived; 0 if none may. `is_lenient`:
+    the far leader may be killed, because the trace needs no state that a killed leader forgets.
+    `loses_leader`: the far leader must be killed.
     """
 
     faults_at: Mapping[int, tuple[str, ...]]
@@ -67,12 +68,12 @@ class NodeScript(TransactionScript):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is done, in order."""
+        """The faults, in order."""
         return tuple(fault for step in sorted(self.faults_at) for fault in self.faults_at[step])
 
 
 class NodesWriter:
-    """Makes scripts of the traces of one configuration. Raises NotApplicable."""
+    """Turns the traces of one configuration into scripts. Raises NotApplicable."""
 
     def __init__(self, tables: TransactionTables) -> None:
         refuse(tables.k, nodes=True)
@@ -81,7 +82,7 @@ class NodesWriter:
         self._endings = KnownEndings()
 
     def script(self, steps: Iterable[Instance]) -> NodeScript:
-        """The script of what of `steps` is enabled."""
+        """The script of the enabled steps among `steps`."""
         given = tuple(steps)
         script = self._played(given, late_marker=False)
         if not script.branch:
@@ -95,7 +96,7 @@ class NodesWriter:
 
 
 class ReplayAtNodes(ModelReplay):
-    """The model's world in one trace, the far leader held back where the trace goes on without."""
+    """The model's world in one trace. The far leader is held where the trace goes on without it."""
 
     rules = events_at(AT_NODES)
     probes: ClassVar[Mapping[str, Probe]] = {}
@@ -121,14 +122,14 @@ class ReplayAtNodes(ModelReplay):
 
     @property
     def _is_gone(self) -> bool:
-        """The model's far leader has left."""
+        """Whether the model's far leader has left."""
         return bool(self._world.leaderless[self._far])
 
-    # ---- from any world on
+    # ---- from any world
 
     def send(self, instance: Instance) -> ScriptedRequest | None:
-        """See `ModelReplay`: also the markers that follow at once. While the far one waits, its
-        leader is held back, and whatever needs it cannot happen. Raises Disabled."""
+        """See `ModelReplay`; includes the markers that follow at once. While the far marker waits,
+        its leader is held, and steps that need the leader cannot happen. Raises Disabled."""
         if instance[0] in (MARKER, LEAVES) and not self._is_far(instance):
             raise Disabled(by_scope=True)
         if self._waits(self._far) and self._needs_far(instance):
@@ -141,7 +142,7 @@ class ReplayAtNodes(ModelReplay):
         return sent
 
     def finish(self) -> None:
-        """The far leader is back, and all markers are written. Raises Disabled."""
+        """Bring the far leader back, and write all markers. Raises Disabled."""
         self._is_held = False
         if self._is_gone:
             self._play((RETURNS, (("partition", self._far),)))
@@ -150,7 +151,7 @@ class ReplayAtNodes(ModelReplay):
     # ---- a whole trace
 
     def play(self, steps: Sequence[Instance]) -> None:
-        """All up to a step that needs a leader which is gone."""
+        """Play all steps up to one that needs a leader that is down."""
         for at, instance in enumerate(steps):
             if instance[0] in (MARKER, SKIP):
                 if self._is_held and not self._is_gone and self._is_far(instance):
@@ -168,7 +169,7 @@ class ReplayAtNodes(ModelReplay):
             self._release()
 
     def move(self, instance: Instance) -> bool:
-        """One step, with what is done to nodes for it. Raises NotApplicable."""
+        """Play one step, with the faults that it needs. Raises NotApplicable."""
         rule = instance[0]
         if rule == LEAVES and not self._is_far(instance):
             return False
@@ -188,7 +189,7 @@ class ReplayAtNodes(ModelReplay):
         return is_enabled
 
     def script(self) -> NodeScript:
-        """All that was played."""
+        """The script of everything that was played."""
         played = super().script()
         rules = [rule for rule, _ in played.steps]
         return NodeScript(
@@ -205,7 +206,7 @@ class ReplayAtNodes(ModelReplay):
         )
 
     def _run(self, instance: Instance) -> None:
-        """An event that is no step of the trace."""
+        """Apply an event that is not a step of the trace."""
         self._world = self._events.run(self._world, instance).world
 
     def _needs_far(self, instance: Instance) -> bool:
@@ -215,7 +216,7 @@ class ReplayAtNodes(ModelReplay):
         return bool(dict(instance[1])["partition"] == self._far)
 
     def _goes_on_without(self, rest: Sequence[Instance]) -> bool:
-        """Something else comes before the far marker."""
+        """Whether another step comes before the far marker."""
         following = (
             rule != MARKER
             for rule, choice in rest
@@ -232,7 +233,7 @@ class ReplayAtNodes(ModelReplay):
         return super()._format_step()
 
     def _release(self) -> None:
-        """The far leader is back, and writes what came meanwhile."""
+        """Bring the far leader back; it writes what was waiting for it."""
         self._is_held, self._waits_on = False, False
         step = len(self._steps) + 1
         self._faults_at[step] = (RELEASE,)
@@ -245,7 +246,8 @@ class ReplayAtNodes(ModelReplay):
         self.write_markers()
 
     def write_markers(self) -> None:
-        """All that are on their way, and past a partition without a leader if this Kafka goes."""
+        """Write all markers under way, and skip a partition without a leader if this release
+        does."""
         super().write_markers()
         if self._is_skipping():
             self.move((SKIP, (("partition", self._far),)))
@@ -267,7 +269,7 @@ class ReplayAtNodes(ModelReplay):
         return None if self._is_held and waiting == self._far else waiting
 
     def _shown(self) -> ServerState:
-        """What is far is looked at when its leader is there."""
+        """The states to compare; far state is compared when its leader is up."""
         kept = {self._far} & self._touched if self._is_held else set()
         self._touched -= kept
         shown = super()._shown()

@@ -1,7 +1,8 @@
-"""One trace at nodes: as at one broker, and it waits where something is done to them.
+"""Plays one trace at nodes: as at one broker, with waits for faults.
 
-1. A fault is asked for, and happens to all traces that are on their way together.
-2. Who says that it does not lead, or does not coordinate, has done nothing and is asked again.
+1. A session asks for a fault, which then affects all traces under way.
+2. A broker that answers that it does not lead, or does not coordinate, has done nothing, so it is
+   asked again.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ ELSEWHERE: Final = frozenset(
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
     }
 )
-"""What a broker says that was stopped, or that has not heard yet what others are."""
+"""The errors of a broker that was stopped, or that does not know its new role yet."""
 
 UNKNOWN_EPOCH: Final = -2
-"""What stands for the epoch of a coordinator that nobody moved to."""
+"""Stands for the epoch of a coordinator to which no fault moved."""
 
 
 class NodesSession(TransactionSession):
-    """One trace, with what it has for itself."""
+    """One trace, with its resources."""
 
     not_yet = NOT_YET | ELSEWHERE
 
@@ -63,7 +64,7 @@ class NodesSession(TransactionSession):
             yield from self._inject(fault)
 
     def _inject(self, fault: str) -> Asks:
-        """Something is done. Raises Undecided where the coordinator has moved unasked."""
+        """Wait for a fault. Raises Undecided if the coordinator has moved by itself."""
         [epoch] = yield [BrokerFault(fault)]
         if fault == MOVE:
             self._epochs.append(epoch)
@@ -73,8 +74,8 @@ class NodesSession(TransactionSession):
             yield from self._caught_up()
 
     def _caught_up(self) -> Asks:
-        """A leader that was killed leads before its high watermark is where it was; it names no
-        last offset until then. `Partition.fetchOffsetForTimestamp`, KIP-207."""
+        """Wait: a leader that was killed leads before its high watermark is restored, and until
+        then names no last offset. `Partition.fetchOffsetForTimestamp`, KIP-207."""
         far = len(self._own.partitions) - 1
         latest = list_latest(self._own.partitions[far], ReadIsolation.READ_UNCOMMITTED)
         deadline = self._clock.now_s() + SETTLE_TIMEOUT_S
@@ -84,7 +85,8 @@ class NodesSession(TransactionSession):
             yield [Wait(self._clock.now_s() + PAUSE_S)]
 
     def _choose(self, at: int) -> Asks:
-        """Which of the two follows: the far log shows whether the late marker was written."""
+        """Choose between the two continuations: the far log shows whether the late marker was
+        written."""
         other = self._nodes.other
         assert other is not None
         shown = other.moved[at].shown
@@ -95,7 +97,7 @@ class NodesSession(TransactionSession):
             self._script = self._nodes = other
             self._departs_at = other.branch
 
-    # ---- what servers show
+    # ---- observations
 
     def _read(self, partition: int) -> Asks:
         deadline = self._clock.now_s() + SETTLE_TIMEOUT_S
@@ -108,7 +110,7 @@ class NodesSession(TransactionSession):
             yield [Wait(self._clock.now_s() + PAUSE_S)]
 
     def _coordinator_epoch(self, epoch: int) -> int:
-        """Its place among those that were; any other is a difference."""
+        """The index of an epoch among those that occurred; any other epoch is a difference."""
         if epoch == NONE:
             return NONE
         return self._epochs.index(epoch) if epoch in self._epochs else UNKNOWN_EPOCH

@@ -1,9 +1,11 @@
-"""What a node of `impl` does with verifications that wait for a coordinator, which no trace has.
+"""Checks how a node of `impl` handles verifications that wait for a coordinator, which no trace
+has.
 
 1. Without a leader of the id's partition the answer is COORDINATOR_NOT_AVAILABLE.
 2. While a request to the coordinator is in flight, one request of a transactional id waits behind
-   it. One of an older epoch is refused with INVALID_PRODUCER_EPOCH. A newer one takes its place,
-   which is refused with INVALID_PRODUCER_EPOCH, or of the same epoch with NETWORK_EXCEPTION.
+   it. Another request of an older epoch is refused with INVALID_PRODUCER_EPOCH. A request of a
+   newer or the same epoch takes the place of the waiting one, which is refused: with
+   INVALID_PRODUCER_EPOCH, or with NETWORK_EXCEPTION if the epochs are equal.
 
 Source: `AddPartitionsToTxnManager.addTxnData`; release 4.3.1.
 """
@@ -23,9 +25,9 @@ _E = ErrorCode
 
 STRANGER: Final = "stranger"
 PLACE: Final = TopicPartition("absent", 0)
-"""A partition that there is not."""
+"""A partition that does not exist."""
 EPOCHS: Final = (3, 3, 3, 2, 4)
-"""Of requests that come one after the other; the first is in flight until all have come."""
+"""The epochs of successive requests; the first is in flight until all have arrived."""
 WHILE_WAITING: Final = (
     None,
     _E.NETWORK_EXCEPTION,
@@ -33,18 +35,18 @@ WHILE_WAITING: Final = (
     _E.INVALID_PRODUCER_EPOCH,
     None,
 )
-"""What each has been answered when all have come."""
+"""The answer to each request when all have arrived."""
 
 
 def check_without_coordinator(nodes: NodeNetwork, node_id: int) -> None:
-    """Rule 1, where `__transaction_state` is not there yet. Raises UnexpectedEffects."""
+    """Check rule 1, while `__transaction_state` does not exist yet. Raises UnexpectedEffects."""
     told = verify(nodes, node_id, EPOCHS[:1])
     if told != [_E.COORDINATOR_NOT_AVAILABLE]:
         raise UnexpectedEffects(f"without a coordinator the answer is {told}")
 
 
 def check_waiting(nodes: NodeNetwork, node_id: int, coordinator: int) -> None:
-    """Rule 2, at a node that does not coordinate. Raises UnexpectedEffects."""
+    """Check rule 2, at a node that does not coordinate. Raises UnexpectedEffects."""
     nodes.freeze(coordinator)
     told = verify(nodes, node_id, EPOCHS)
     waiting = tuple(told)
@@ -55,7 +57,7 @@ def check_waiting(nodes: NodeNetwork, node_id: int, coordinator: int) -> None:
 
 
 def verify(nodes: NodeNetwork, node_id: int, epochs: tuple[int, ...]) -> list[ErrorCode | None]:
-    """The answers to requests of these epochs, None for those that have none yet."""
+    """The answers to requests with these epochs, None for those without an answer yet."""
     told: list[ErrorCode | None] = [None] * len(epochs)
     for number, epoch in enumerate(epochs):
 

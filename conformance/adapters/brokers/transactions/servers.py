@@ -1,7 +1,8 @@
-"""The broker at which traces with transactions are played: one that was started here, or another.
+"""The broker at which traces with transactions are played: one that was started here, or a foreign
+one.
 
-It gives topics, names, connections and coordinators. Another's broker is asked for nothing but what
-its clients may ask: so its internal topics may have many partitions.
+It provides topics, names, connections and coordinators. A foreign broker gets only requests that
+its clients may send, so its internal topics may have many partitions.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from impl.protocol.schemas import ApiKey
 from model.releases import NEWEST
 
 TRANSACTION_VERSION: Final = "transaction.version"
-"""The feature whose level decides how coordinators and their logs speak."""
+"""The feature whose level decides how coordinators and their logs work."""
 NEEDED: Final = (
     ApiKey.INIT_PRODUCER_ID,
     ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -41,40 +42,40 @@ NEEDED: Final = (
     ApiKey.METADATA,
     ApiKey.FIND_COORDINATOR,
 )
-"""Without these nothing can be asked, or nothing be seen. DescribeTransactions says when a
-transaction is complete."""
+"""The APIs without which a trace cannot be played, or its result not be seen. DescribeTransactions
+says when a transaction is complete."""
 VERIFIES_FROM: Final = 11
-"""The version of Produce with which clients hear TRANSACTION_ABORTABLE (3.8, KIP-890)."""
+"""The version of Produce from which clients receive TRANSACTION_ABORTABLE (3.8, KIP-890)."""
 ANSWER_TIMEOUT_MS: Final = 10_000
 
 _METADATA_VERSION: Final = 7
 
 
 class TransactionServer(Protocol):
-    """Who leads partitions and is every coordinator: a `KafkaTestbed`, or a broker that listens.
-    Raises KafkaError."""
+    """A server that leads partitions and is every coordinator: a `KafkaTestbed`, or a broker that
+    listens. Raises KafkaError."""
 
     @property
     def shows_producers(self) -> bool:
-        """It tells of its producers."""
+        """Whether it describes its producers."""
 
     def connect(self, node_id: int = 1) -> CoordinatorConnection:
-        """One more connection."""
+        """Open one more connection."""
 
     def fresh(self, word: str) -> str:
-        """A name that nobody had."""
+        """A name that was never used."""
 
     def topic(self, partitions: int = 1, *, on: int | None = None) -> list[TopicPartition]:
-        """A new topic's partitions, led by the broker `on`. Raises RequestRefused."""
+        """The partitions of a new topic, led by the broker `on`. Raises RequestRefused."""
 
     def conversation(self, requests: Requests) -> Conversation:
-        """The newest versions of the kind."""
+        """The conversation in the newest versions of this kind."""
 
     def coordinator_epoch(self, transactional_id: str) -> int:
-        """How often coordination of an id began."""
+        """The coordinator epoch of a transactional id."""
 
     def offsets_log(self, group_id: str) -> TopicPartition:
-        """Where a group's offsets are kept."""
+        """The partition that keeps a group's offsets."""
 
 
 class ListeningServer(ListeningBroker):
@@ -104,12 +105,12 @@ class ListeningServer(ListeningBroker):
         return conversation(self.supported, requests)
 
     def coordinator_epoch(self, transactional_id: str) -> int:
-        """See `TransactionServer`; 0 where its log is not shown."""
+        """See `TransactionServer`; 0 if the server does not show its log."""
         epochs = self.epochs(TRANSACTION_STATE[0])
         return epochs[partition_for(transactional_id, len(epochs))] if epochs else 0
 
     def offsets_log(self, group_id: str) -> TopicPartition:
-        """See `TransactionServer`. Raises RequestRefused where it is not shown."""
+        """See `TransactionServer`. Raises RequestRefused if the server does not show it."""
         topic = CONSUMER_OFFSETS[0]
         epochs = self.epochs(topic)
         if not epochs:
@@ -117,13 +118,13 @@ class ListeningServer(ListeningBroker):
         return topic, partition_for(group_id, len(epochs))
 
     def epochs(self, topic: str) -> dict[int, int]:
-        """The leader epochs of an internal topic's partitions, asked once."""
+        """The leader epochs of an internal topic's partitions; they are read once."""
         if topic not in self._internal:
             self._internal[topic] = self._asked(topic)
         return self._internal[topic]
 
     def _asked(self, topic: str) -> dict[int, int]:
-        """Those that there are once its coordinators serve."""
+        """The epochs once the coordinators of the topic serve."""
         of_group = topic == CONSUMER_OFFSETS[0]
 
         def look() -> dict[int, int]:
@@ -140,7 +141,7 @@ class ListeningServer(ListeningBroker):
 
 
 def leader_epochs(topic: str) -> WireCall[dict[int, int]]:
-    """By partition, how often its leadership began; nothing of a topic that is not there."""
+    """The leader epoch of each partition; empty if the topic does not exist."""
     body = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
 
     def read(body: Value) -> dict[int, int]:
@@ -154,7 +155,7 @@ def leader_epochs(topic: str) -> WireCall[dict[int, int]]:
 
 
 def newest_variant(supported: Supported) -> str:
-    """The newest variant that a broker's ApiVersions fit."""
+    """The newest variant that fits a broker's ApiVersions."""
     level = supported.levels.get(TRANSACTION_VERSION, 0)
     if speaks(supported, "v2"):
         requests = "v2" if level == 2 else "v1"

@@ -1,8 +1,8 @@
-"""Three brokers that are stopped and moved, and what each trace has there.
+"""Three brokers that are stopped and moved, and the resources that each trace has there.
 
-1. Each trace on its way has its own connections: to the coordinator, and to each leader.
-2. Traces are played in batches, between which all leaders are there. Of two batches that hold a
-   leader, one freezes it and the next kills it, as far as their traces allow that.
+1. Each trace under way has its own connections: to the coordinator, and to each leader.
+2. Traces are played in batches; between batches all leaders are up. Of two successive batches that
+   hold a leader, one freezes it and the next kills it, as far as their traces allow that.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from conformance.judging.reports.report import SideCheck
 
 
 class NodesUnderTest(Protocol):
-    """Three brokers, and what can be done to them; `cluster_nodes` says who is who."""
+    """Three brokers with their faults; `cluster_nodes` explains their roles."""
 
     coordinator: int
     done: Counter[str]
-    """What was done, by kind."""
+    """The number of faults by kind."""
 
     @property
     def kafka(self) -> TransactionServer:
@@ -51,24 +51,26 @@ class NodesUnderTest(Protocol):
 
     @property
     def is_held(self) -> bool:
-        """The far leader is gone."""
+        """Whether the far leader is down."""
 
     @property
     def coordinator_epoch(self) -> int:
-        """How often coordination began; only differences mean something."""
+        """The number of elections of a coordinator; only differences mean something."""
 
     def inject(self, fault: str, *, gently: bool) -> str:
-        """HOLD, RELEASE or MOVE; of which kind it was. `gently`: a leader is frozen, not killed."""
+        """HOLD, RELEASE or MOVE; returns the kind of the fault. `gently`: a leader is frozen, not
+        killed."""
 
     def rest(self) -> None:
-        """All leaders are there."""
+        """Bring all leaders back."""
 
     def complete(self) -> None:
-        """All brokers are there, and in sync."""
+        """Wait until all brokers are up and in sync."""
 
 
 class NodesTestbed(ServersTestbed):
-    """`broken` was seen before. `met` counts the traces that met each kind of fault."""
+    """`broken` are guarantees that were seen broken before. `met` counts the traces that met each
+    kind of fault."""
 
     asking = most = together = 32
     wait_costs = 100
@@ -91,71 +93,71 @@ class NodesTestbed(ServersTestbed):
         super().__init__(nodes.kafka, conversation, k)
 
     def pools(self, partitions: int) -> Sequence[PartitionPool]:
-        """All partitions but the last are near."""
+        """The pool of each partition; all partitions but the last are near."""
         return [self.pool(HOME)] * (partitions - 1) + [self.pool(FAR)]
 
     def waits_of(self, script: NodeScript) -> int:
-        """At each fault, and for a time-out."""
+        """Each fault is a wait, and so is a time-out."""
         return len(script.faults) + bool(script.times_out)
 
     def group_of(self, script: NodeScript) -> Hashable:
-        """Scripts with as many moves, that may be dealt with alike. Those in which transactions
-        time out wait for each other's, and want just the same faults: in between little time
-        passes."""
+        """Scripts with the same number of moves, for which a leader may be held in the same way.
+        Scripts in which transactions time out wait for each other's time-outs, and must have the
+        same faults, so that little time passes in between."""
         times_out = ("times out", *script.faults) if script.times_out else ()
         return MOVE in script.faults, script.is_lenient or bool(times_out), times_out
 
     def begin(self, scripts: Sequence[Numbered], schedule: FaultSchedule) -> None:
-        """All partitions are there, and known to all; it is decided how a leader is held."""
+        """Create the partitions, make all brokers know them, and decide how a leader is held."""
         if not all(p.has(len(scripts) * self._pools.count(p)) for p in self._pools):
-            self.nodes.complete()  # every broker must hear of a new topic
+            self.nodes.complete()  # every broker must learn of a new topic
         times = transaction_times([script for _, script in scripts], schedule.turns)
         numbers = (number for number, _ in scripts)
         self._transaction_s = dict(zip(numbers, times, strict=True))
         self._is_gentle = self._holds_gently([script for _, script in scripts])
 
     def _holds_gently(self, scripts: Sequence[NodeScript]) -> bool:
-        """Whether a leader that is held is frozen: every second time, and where it must be."""
+        """Whether a held leader is frozen: every second time, and if a script requires it."""
         if any(script.loses_leader for script in scripts):
             return False
         holds = any(HOLD in script.faults for script in scripts)
         can_kill = not self.broken and holds and all(script.is_lenient for script in scripts)
-        can_kill &= not any(script.times_out for script in scripts)  # a return takes long
+        can_kill &= not any(script.times_out for script in scripts)  # a restart takes long
         kills = can_kill and self._kills_next
         if can_kill:
             self._kills_next = not self._kills_next
         return not kills
 
     def transaction_s(self, number: int, script: TransactionScript) -> float:
-        """It must last over the faults that come before its time-out."""
+        """The time-out of a transaction; it must last over the faults before the time-out."""
         return self._transaction_s[number]
 
     def coordinator_epoch(self, transactional_id: str) -> int:
-        """Asked of who is always there."""
+        """The coordinator epoch, read from a broker that is always up."""
         return self.nodes.coordinator_epoch
 
     def connect(self, route: Hashable) -> CoordinatorConnection:
-        """To a broker, by its id. Raises ConnectionLost."""
+        """Open a connection to a broker, by its id. Raises ConnectionLost."""
         assert isinstance(route, int)
         return self.nodes.kafka.connect(route)
 
     def route(self, ask: Ask, resources: TraceResources) -> Hashable:
-        """Who coordinates, or leads the partition."""
+        """The coordinator, or the leader of the partition."""
         if ask.to == COORDINATOR:
             return self.nodes.coordinator
         return FAR if ask.to == len(resources.partitions) - 1 else HOME
 
     def is_due(self, fault: str) -> bool:
-        """A leader that is held comes back, though those have ended who wanted that."""
+        """A held leader is released even if the sessions that wanted that have ended."""
         return fault == RELEASE and self.nodes.is_held
 
     def inject(self, fault: str, sessions: int) -> None:
-        """Do it, until all others know of it."""
+        """Inject a fault, and wait until all other brokers know of it."""
         self.met[self.nodes.inject(fault, gently=self._is_gentle)] += sessions
         self._epoch = self.nodes.coordinator_epoch
 
     def resume(self, resources: TraceResources) -> int:
-        """How often coordination has begun."""
+        """The coordinator epoch after the fault."""
         return self._epoch
 
     def end(self) -> None:
@@ -163,35 +165,35 @@ class NodesTestbed(ServersTestbed):
         self.nodes.rest()
 
     def ask_anything(self) -> None:
-        """Nothing: some of them are gone for a while."""
+        """Nothing: some brokers are down for a while."""
 
 
 class ObservedMarker(Protocol):
-    """What brokers do with a marker whose partition nobody leads, and what is `expected` of their
+    """The fate of a marker whose partition has no leader, and the fate that is `expected` of the
     release."""
 
     @property
     def marker(self) -> str:
-        """What became of it."""
+        """The observed fate of the marker."""
 
     @property
     def expected(self) -> str:
-        """What is known of the release."""
+        """The known fate in this release."""
 
     @property
     def broken(self) -> frozenset[str]:
         """The guarantees that these brokers break by it."""
 
     def rows(self, guarantee: str) -> list[dict[str, str]]:
-        """What was asked and seen, of a guarantee that is broken."""
+        """The requests and observations about a guarantee that is broken."""
 
 
 ObserveMarker = Callable[[ClusterNodes, Conversation], ObservedMarker]
-"""Brings a marker about whose partition nobody leads. Raises KafkaError, JavaError."""
+"""Brings about a marker for a partition without a leader. Raises KafkaError, JavaError."""
 
 
 class ClusterTestbed(NodesTestbed):
-    """Brokers that were started here; what becomes of a marker without a leader was seen before."""
+    """Brokers that were started here; the fate of a marker without a leader was observed before."""
 
     def __init__(
         self, nodes: ClusterNodes, conversation: Conversation, k: Any, leaderless: ObservedMarker
@@ -200,7 +202,7 @@ class ClusterTestbed(NodesTestbed):
         self.leaderless = leaderless
 
     def checks(self, notes: Sequence[Any] = ()) -> dict[str, SideCheck]:
-        """What becomes of a marker whose partition has no leader."""
+        """The check of the fate of a marker whose partition has no leader."""
         seen = self.leaderless
         return {"marker_without_leader": SideCheck(1, seen.expected, seen.marker)}
 
@@ -208,7 +210,8 @@ class ClusterTestbed(NodesTestbed):
 def nodes_backend(
     prepared: PreparedPlan, kafka: KafkaTestbed, observe: ObserveMarker
 ) -> BrokersBackend:
-    """Three brokers that are stopped and moved. Raises NotApplicable, KafkaError, JavaError."""
+    """The backend for three brokers that are stopped and moved. Raises NotApplicable, KafkaError,
+    JavaError."""
     k = configuration(prepared.plan)
     tables = tables_of(with_room(k))
     speaks = kafka.conversation("v2" if tables.is_v2 else "v1")

@@ -1,14 +1,15 @@
-"""A broker whose coordinator and leaders are judged together: what each trace has there.
+"""A broker whose coordinator and leaders are judged together: the resources that each trace has
+there.
 
-1. A broker serves the requests of one connection one after the other, and one of these waits for
-   replicas or coordinators: so each trace on its way has a connection, and one for what is late.
-2. A trace has a transactional id that nobody had. Its partitions served others before, whose
-   transactions are all over: offsets count from where the trace found the log's end.
-3. Before 4.3 a transaction at the last epoch can be stuck. Once it has lasted too long, the
-   coordinator throws at it whenever it looks for time-outs, and comes to no other: KAFKA-20090.
-   So traces that are stuck in the end come last, together. Whoever of them times out goes on only
-   when all of them have; then their ids are buried (`exhausted_ids`).
-4. Where the last epochs are judged, ids come to them before the first trace.
+1. A broker serves the requests of one connection one after the other, and a request may wait for
+   replicas or coordinators. So each trace under way has a connection, and one for late requests.
+2. A trace has a transactional id that was never used. Its partitions served other traces before,
+   whose transactions are all over: offsets count from the end of the log that the trace found.
+3. Before 4.3 a transaction at the last epoch can get stuck. Once it has timed out, the coordinator
+   throws an exception at it in each search for time-outs, and never reaches other transactions:
+   KAFKA-20090. So traces that end stuck are played last, together. When one of them times out, it
+   waits until all have; then their ids are buried (`exhausted_ids`).
+4. If the last epochs are judged, ids are brought near them before the first trace.
 """
 
 from __future__ import annotations
@@ -42,20 +43,21 @@ from conformance.judging.plan import PreparedPlan, configuration
 from conformance.judging.system import NotApplicable
 
 TRANSACTION_S: Final = 3.0
-"""How long transactions last of traces in which one times out."""
+"""The transaction time-out in traces in which a transaction times out."""
 TOPIC_PARTITIONS: Final = 48
-"""Partitions that are made at a time."""
+"""The number of partitions that are created at a time."""
 MOST_TRACES: Final = 16
-"""Traces that a partition serves: its leader remembers the producers of all of them."""
+"""The number of traces that a partition serves: its leader remembers the producers of all of
+them."""
 SPARE_IDS: Final = MAX_TRIED
-"""Ids beside those of traces, for what is played again."""
+"""Ids beyond those of traces, for traces that are played again."""
 
 
 class ServersTestbed(BrokerTestbed):
     """One broker. In a scope with offsets the last partition is that of a group.
 
-    `ids` are those whose epochs are used up but for the scope's; without them each trace has an id
-    that nobody had. `id_s`: ids that are not used so long expire there.
+    `ids` are those whose epochs are used up except for the scope's; without `ids` each trace has an
+    id that was never used. `id_s`: unused ids expire after this time.
     """
 
     session_kind: type[TransactionSession] = TransactionSession
@@ -79,25 +81,25 @@ class ServersTestbed(BrokerTestbed):
         self._pools = self.pools(k.bounds.partitions - self._has_group)
 
     def pools(self, partitions: int) -> Sequence[PartitionPool]:
-        """Where each partition of a trace is taken from."""
+        """The pool from which each partition of a trace is taken."""
         return [self.pool(on=None)] * partitions
 
     def pool(self, on: int | None) -> PartitionPool:
-        """Partitions that a broker leads."""
+        """The pool of partitions that a broker leads."""
         return PartitionPool(partial(self._server.topic, TOPIC_PARTITIONS, on=on), MOST_TRACES)
 
     def waits_of(self, script: Any) -> int:
-        """For what a server does of itself; a burial takes as long."""
+        """The waits for steps that a server takes by itself; a burial takes as long."""
         return bool(script.times_out or script.forgotten or script.is_stuck)
 
     def group_of(self, script: Any) -> Hashable | None:
-        """Those that are stuck in the end."""
+        """The traces that end stuck form a group."""
         return "stuck" if script.is_stuck else None
 
     def session(
         self, number: int, script: TransactionScript, factor: int
     ) -> tuple[TraceResources, Session]:
-        """An id and partitions, and the trace."""
+        """The id and partitions of a trace, and its session."""
         own = self._resources()
         times = Times(factor * self.transaction_s(number, script), self._id_s)
         shows = self._server.shows_producers
@@ -113,7 +115,7 @@ class ServersTestbed(BrokerTestbed):
         return own, trace.run()
 
     def transaction_s(self, number: int, script: TransactionScript) -> float:
-        """How long the trace's transactions last until they time out; 0: for ever."""
+        """The time-out of the trace's transactions; 0 if they never time out."""
         return TRANSACTION_S if script.times_out else 0.0
 
     def _resources(self) -> TraceResources:
@@ -133,7 +135,7 @@ class ServersTestbed(BrokerTestbed):
         return self._server.coordinator_epoch(transactional_id)
 
     def give_back(self, resources: TraceResources, end: TraceEnd) -> None:
-        """Partitions on which nothing is open serve other traces."""
+        """Reuse partitions without open transactions for other traces."""
         for pool, partition, log_end in zip(
             self._pools, resources.partitions, end.left or (), strict=False
         ):
@@ -144,7 +146,7 @@ class ServersTestbed(BrokerTestbed):
         return self._server.connect()
 
     def end(self) -> None:
-        """Who is stuck is forgotten: the broker is as before."""
+        """Bury the ids of stuck traces: the broker is as before."""
         assert self._ids is not None, "an epoch is the last where ids are exhausted"
         self._ids.bury()
 
@@ -156,7 +158,7 @@ class ServersTestbed(BrokerTestbed):
 
 
 def exhausted_ids(server: TransactionServer, k: Any, traces: int) -> ExhaustedIds | None:
-    """Ids near their last epoch, where the scope has that. Raises NotApplicable, KafkaError."""
+    """Ids near their last epoch, if the scope needs them. Raises NotApplicable, KafkaError."""
     if not k.bounds.epochs_end:
         return None
     if not isinstance(server, KafkaTestbed):
@@ -168,7 +170,7 @@ def exhausted_ids(server: TransactionServer, k: Any, traces: int) -> ExhaustedId
 def servers_backend(
     prepared: PreparedPlan, server: TransactionServer, *, id_s: float = 0.0
 ) -> BrokersBackend:
-    """The coordinator and leaders of one broker. Raises NotApplicable, KafkaError."""
+    """The backend for coordinator and leaders of one broker. Raises NotApplicable, KafkaError."""
     k = configuration(prepared.plan)
     tables = tables_of(with_room(k))
     speaks = server.conversation("v2" if tables.is_v2 else "v1")

@@ -1,8 +1,9 @@
-"""What is asked behind a trace, to tell states apart that its own answers do not.
+"""Probes: requests after a trace that distinguish states which the trace's answers do not.
 
-1. A probe is asked of a coordinator at rest: what was open is aborted before.
-2. Its requests are the model's, made for whom the coordinator knows now; it ends with a look.
-3. The last probe ends the transaction that it begins, so that nothing stays open.
+1. A probe needs a coordinator at rest: an open transaction is aborted first.
+2. Its requests are the model's, made for the producer that the coordinator knows now. It ends with
+   a comparison of the observable state.
+3. The last probe ends the transaction that it begins, so that none stays open.
 """
 
 from __future__ import annotations
@@ -15,16 +16,15 @@ from conformance.adapters.impl.transactions.tables import TransactionTables
 from model.language import Map
 
 ROOM: Final = 8
-"""What all endings append to a log, at most."""
+"""The most batches that all endings append to a log."""
 SPARE_PRODUCER_IDS: Final = 2
-"""What they take of producer ids, at most."""
+"""The most producer ids that the endings use."""
 LAST_BATCHES: Final = 6
 """One more than leaders remember of a producer."""
 
 
 def with_room(k: Any) -> Any:
-    """The configuration with larger logs, and more producer ids: nothing else depends on these
-    sizes."""
+    """The configuration with larger logs and more producer ids, on which nothing else depends."""
     bounds = k.bounds
     ids = bounds.producer_ids + SPARE_PRODUCER_IDS
     return replace(k, bounds=replace(bounds, log=bounds.log + ROOM, producer_ids=ids))
@@ -32,7 +32,7 @@ def with_room(k: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The model's world, and who asks: whom the coordinator knows."""
+    """The model's world, and the producer that the coordinator knows."""
 
     tables: TransactionTables
     world: Any
@@ -45,26 +45,26 @@ class Situation:
 
     @property
     def metadata(self) -> Any:
-        """What the coordinator knows of the transactional id."""
+        """The coordinator's metadata of the transactional id."""
         return self.world.coordinator.known.metadata
 
     @property
     def who(self) -> tuple[int, int]:
-        """Producer id and epoch."""
+        """Producer id and epoch of the known producer."""
         return self.metadata.producer_id, self.metadata.producer_epoch
 
     @property
     def is_known(self) -> bool:
-        """The transactional id is there."""
+        """Whether the coordinator knows the transactional id."""
         return cast(str, self.metadata.state.name) != "ABSENT"
 
     @property
     def is_ongoing(self) -> bool:
-        """A transaction is open."""
+        """Whether a transaction is open."""
         return cast(str, self.metadata.state.name) == "ONGOING"
 
     def partitions(self, *, of_group: bool = False) -> list[int]:
-        """The partitions of data, or that of the group's offsets."""
+        """The partitions of data, or the partition of the group's offsets."""
         is_of_group, k = self.tables.model.messages.is_of_group, self.tables.k
         return [p for p in range(len(self.leaders)) if bool(is_of_group(k, p)) is of_group]
 
@@ -104,7 +104,7 @@ class Situation:
         return self.request(api, who, partition=partition, batch=batch)
 
     def next_sequence(self, partition: int) -> int:
-        """What the leader expects of whom the coordinator knows."""
+        """The next sequence that the leader expects of the known producer."""
         producer_id, epoch = self.who
         entry = self.leaders[partition].producers[producer_id]
         last: int = entry.last_sequence
@@ -116,7 +116,7 @@ Probe = Callable[[Situation], Requests]
 
 
 def settle(situation: Situation) -> Requests:
-    """Whoever comes next finds an open transaction, and has it aborted."""
+    """The next instance finds an open transaction, and has it aborted."""
     if situation.is_ongoing:
         yield situation.request("INIT_PRODUCER_ID", (-1, -1))
 
@@ -132,7 +132,7 @@ def old_epoch(situation: Situation) -> Requests:
 
 
 def duplicates(situation: Situation) -> Requests:
-    """The last batches of each log again."""
+    """The last batches of each log, sent again."""
     for partition in situation.partitions():
         batches = [b for b in situation.leaders[partition].log if b.kind.name == "DATA"]
         for stored in dict.fromkeys(batches[-LAST_BATCHES:]):
@@ -141,13 +141,13 @@ def duplicates(situation: Situation) -> Requests:
 
 
 def end_txn_again(situation: Situation) -> Requests:
-    """What is over is committed, and aborted."""
+    """A transaction that is over is committed, and aborted."""
     for committed in (True, False):
         yield situation.request("END_TXN", situation.who, committed=committed)
 
 
 def next_transaction(situation: Situation) -> Requests:
-    """A transaction that goes on behind the last sequences, and is aborted."""
+    """A transaction that continues after the last sequences, and is aborted."""
     is_v2, data, groups = (
         situation.tables.is_v2,
         situation.partitions(),
@@ -172,4 +172,4 @@ PROBES: Final[Mapping[str, Probe]] = {
     "probe_end_txn_again": end_txn_again,
     "probe_next_transaction": next_transaction,
 }
-"""In the order in which they are asked."""
+"""In the order in which they are played."""

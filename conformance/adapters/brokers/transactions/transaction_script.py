@@ -1,13 +1,14 @@
-"""What a trace asks of a coordinator and leaders that are one server, and what must follow.
+"""Prepares a trace for a coordinator and leaders that are one server: its requests, and their
+effects.
 
-1. The model's own events are run (`recorded_events`). What clients send in them reaches the server;
-   what the model answers, and the actors that it moved, is what the server must show.
-2. The server sends its markers by itself, at once: so a script takes each marker that the model can
-   write as soon as it can, in partition order. A marker that is late is a copy that the test sends.
-3. A script holds all of the model's answers: the model is not asked while it is played.
-4. A server does some things of itself when nothing is asked for long: the trace waits for them.
-5. Behind the trace come its endings: what is open is aborted, and then probes, which tell states
-   apart that the trace's own answers do not (`transaction_probes`).
+1. The model's own events are run (`recorded_events`). The requests that clients send in them go to
+   the server; the server must show the model's answers, and the states of the actors that moved.
+2. The server sends its markers by itself, at once. So a script takes each marker as soon as the
+   model can write it, in partition order. A late marker is a copy that the test sends.
+3. A script has all of the model's answers: the model is not used while the script is played.
+4. A server takes some steps by itself when it gets no request for long: the trace waits for them.
+5. After the trace come its endings: an open transaction is aborted, then probes distinguish states
+   that the trace's own answers do not (`transaction_probes`).
 """
 
 from __future__ import annotations
@@ -52,12 +53,13 @@ STATES: Final = {
     "COMPLETE_COMMIT": "CompleteCommit",
     "COMPLETE_ABORT": "CompleteAbort",
 }
-"""The model's states as DescribeTransactions names them."""
+"""The names of the model's states in DescribeTransactions."""
 
 COORDINATOR_SHOWN: Final[Mapping[str, Shape]] = dict.fromkeys(
     ("state", "producer_id", "producer_epoch", "partitions")
 )
-"""What DescribeTransactions shows; partitions while a transaction is open, or lack their marker."""
+"""The values that DescribeTransactions shows; it shows partitions while a transaction is open, or
+lacks their markers."""
 LEADER_SHOWN: Final[Mapping[str, Shape]] = {
     "high_watermark": None,
     "last_stable_offset": None,
@@ -74,7 +76,8 @@ LEADER_SHOWN: Final[Mapping[str, Shape]] = {
         )
     ),
 }
-"""What Fetch, ListOffsets and DescribeProducers show; offsets count from the trace's first."""
+"""The values that Fetch, ListOffsets and DescribeProducers show; offsets count from the trace's
+first."""
 
 
 ARRIVES: Final[Mapping[str, str]] = {
@@ -88,11 +91,11 @@ ARRIVES: Final[Mapping[str, str]] = {
 ARRIVES_AS: Final = {"ADD_OFFSETS_TO_TXN": "ADD_PARTITIONS_TO_TXN"}
 """AddOffsetsToTxn adds the partition of the group's offsets."""
 OF_LEADERS: Final = frozenset({"PRODUCE", "TXN_OFFSET_COMMIT"})
-"""Requests that name the partition whose leader takes them."""
+"""Requests that name the partition whose leader handles them."""
 
 
 class ScriptedRequest(NamedTuple):
-    """A request of the model, or a marker, and the answer that it must have, shaped as ANSWER."""
+    """A request of the model, or a marker, and its required answer, shaped as ANSWER."""
 
     request: Any
     answer: View
@@ -100,14 +103,15 @@ class ScriptedRequest(NamedTuple):
 
 
 class ServerState(NamedTuple):
-    """What a server must show of what was touched: None where the coordinator was not."""
+    """The required state of the parts that a step touched; None for the coordinator if it was not
+    touched."""
 
     coordinator: View | None
     leaders: tuple[tuple[int, View], ...]
 
 
 class ScriptedStep(NamedTuple):
-    """One step as the server sees it: `step` counts from 1."""
+    """One step as the server sees it; `step` counts from 1."""
 
     step: int
     sent: ScriptedRequest | None
@@ -115,7 +119,7 @@ class ScriptedStep(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """What is asked behind a trace: `settle`, or `probe_` and the name of a probe."""
+    """The requests after a trace: `settle`, or `probe_` with the name of a probe."""
 
     instance: Instance
     sent: ScriptedRequest
@@ -123,16 +127,16 @@ class Ending(NamedTuple):
 
 
 KnownEndings = dict[tuple[Any, ...], tuple[Ending, ...]]
-"""By the coordinator and the leaders that a trace leaves: there are few."""
+"""By the final state of coordinator and leaders, of which there are few."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionScript:
-    """A trace with its markers, what of it a server meets, all that it shows in the end, what is
-    asked behind it, and the points that the trace covers.
+    """A trace prepared for a server: its markers, the requests sent, the expected final state, the
+    endings, and the points that the trace covers.
 
-    `times_out` is the step at which the transaction times out, `forgotten` the one at which the
-    transactional id expires; 0: there is none.
+    `times_out` is the step at which the transaction times out, `forgotten` the step at which the
+    transactional id expires; 0 if no step does.
     """
 
     steps: Steps
@@ -153,29 +157,31 @@ class TransactionScript:
 
     @property
     def is_stuck(self) -> bool:
-        """Its transaction is open also behind the endings, which abort what is open: nothing ends
-        it. KAFKA-20090."""
+        """Whether its transaction stays open even after the endings, which abort open transactions:
+        nothing ends it. KAFKA-20090."""
         last = self.endings[-1].shown if self.endings else None
         shown = None if last is None else last.coordinator
         return shown is not None and shown[0] == STATES["ONGOING"]
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What it waits for together with others: who is stuck keeps the coordinator from seeing
-        later time-outs."""
+        """The faults for which the trace waits together with others. A stuck trace waits, because
+        it keeps the coordinator from seeing later time-outs."""
         return (TIMES_OUT,) if self.is_stuck and self.times_out else ()
 
     def _first(self, rule: str) -> int:
-        """The first step of a rule, counted from 1; 0: there is none."""
+        """The first step of a rule, counted from 1; 0 if no step has this rule."""
         return next((at for at, (name, _) in enumerate(self.steps, start=1) if name == rule), 0)
 
     def instance(self, step: int) -> Instance:
-        """The rule instance of a step that counts from 1; that of step 0 is the beginning."""
+        """The rule instance of a step; steps count from 1. The instance of step 0 is the
+        beginning."""
         return self.steps[step - 1] if step else ("initial", ())
 
 
 def refuse(k: Any, *, nodes: bool = False) -> None:
-    """Raises NotApplicable for scopes that a running server cannot be brought to, or `nodes`."""
+    """Raises NotApplicable for scopes into which a running server, or `nodes`, cannot be
+    brought."""
     bounds = k.bounds
     for name, is_there in (
         ("appends", bounds.appends),
@@ -187,7 +193,7 @@ def refuse(k: Any, *, nodes: bool = False) -> None:
             raise NotApplicable(f"scopes with {name} are not driven at a running server")
 
 
-# What is shown
+# Observable state
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -217,7 +223,7 @@ def leader_shown(tables: TransactionTables, leader: Any) -> View:
 
 
 class TransactionScriptWriter:
-    """Makes scripts of the traces of one configuration, whose logs have room for endings
+    """Turns the traces of one configuration into scripts; its logs have room for endings
     (`transaction_probes.with_room`). Raises NotApplicable."""
 
     def __init__(self, tables: TransactionTables) -> None:
@@ -227,7 +233,7 @@ class TransactionScriptWriter:
         self._endings = KnownEndings()
 
     def script(self, steps: Iterable[Instance]) -> TransactionScript:
-        """The script of what of `steps` is enabled, markers taken at once."""
+        """The script of the enabled steps among `steps`, with markers taken at once."""
         played = ModelReplay(self.tables, self._events, self._endings)
         for instance in steps:
             if instance[0] == MARKER:
@@ -242,13 +248,13 @@ class TransactionScriptWriter:
 
 
 def events_of(tables: TransactionTables) -> RecordedEvents:
-    """The model's events, with the answers that clients get."""
+    """The model's events, with the answers to clients."""
     messages = tables.model.messages
     return RecordedEvents(tables.model, tables, (messages.Answer, messages.ProduceAnswer))
 
 
 class ModelReplay:
-    """The model's world in one trace, and what of it a server meets."""
+    """The model's world in one trace, and the part of each event that reaches a server."""
 
     rules = events_at(AT_ONE)
     probes: ClassVar[Mapping[str, Probe]] = PROBES
@@ -268,7 +274,8 @@ class ModelReplay:
         self._sent: ScriptedRequest | None = None
 
     def move(self, instance: Instance) -> bool:
-        """One step; whether it is enabled. Raises NotApplicable for a rule that is not played."""
+        """Take one step; returns whether it is enabled. Raises NotApplicable for a rule that is not
+        played."""
         if instance[0] not in self.rules:
             raise NotApplicable(f"{instance[0]} is not brought about at a running server")
         try:
@@ -279,10 +286,10 @@ class ModelReplay:
         self._moved.append(self._format_step())
         return True
 
-    # ---- from any world on
+    # ---- from any world
 
     def at(self, world: Any) -> Self:
-        """The same in another world."""
+        """The same replay in another world."""
         self._world = world
         return self
 
@@ -292,50 +299,51 @@ class ModelReplay:
         return self._world
 
     def send(self, instance: Instance) -> ScriptedRequest | None:
-        """What reaches the server in a step, and its answer. Raises Disabled."""
+        """The request of a step that reaches the server, and its answer. Raises Disabled."""
         self._play(instance)
         return self._sent
 
     def finish_markers(self) -> None:
-        """Those that are on their way are written, and are no steps. Raises Disabled."""
+        """Write the markers under way, without steps of the trace. Raises Disabled."""
         while (waiting := self._next_marker()) is not None:
             self._play(marker_at(waiting))
 
     def finish(self) -> None:
-        """Nothing is on its way any more. Raises Disabled."""
+        """Let everything under way arrive. Raises Disabled."""
         self.finish_markers()
 
     def show(self) -> ServerState:
-        """All that the server shows now."""
+        """The whole observable state of the server."""
         self._touched = self._everybody()
         return self._shown()
 
     # ---- steps
 
     def _format_step(self) -> ScriptedStep:
-        """The step that was just made, as the server sees it."""
+        """The last step as the server sees it."""
         return ScriptedStep(
             len(self._steps), self._sent, None if self._goes_on() else self._shown()
         )
 
     def _goes_on(self) -> bool:
-        """Whether the server does more by itself."""
+        """Whether the server takes another step by itself."""
         return self._next_marker() is not None
 
     def write_markers(self) -> None:
-        """All that are on their way."""
+        """Write all markers under way."""
         while (partition := self._next_marker()) is not None:
             self.move(marker_at(partition))
 
     @property
     def is_beyond(self) -> bool:
-        """The next producer id has come to the scope's last epoch: a server's is far away."""
+        """Whether the next producer id has reached the scope's last epoch: a server's last epoch is
+        far away."""
         bounds, metadata = self.tables.k.bounds, self._world.coordinator.known.metadata
         is_last = metadata.producer_epoch >= bounds.exhausted_epoch
         return bool(bounds.epochs_end and metadata.producer_id > 0 and is_last)
 
     def script(self) -> TransactionScript:
-        """All that was played."""
+        """The script of everything that was played."""
         settled, seen = self.show(), self._seen
         left = (self._world.coordinator, *self._world.leaders.values())
         endings = self._known_endings.get(left)
@@ -346,8 +354,8 @@ class ModelReplay:
     # ---- one event
 
     def _play(self, instance: Instance) -> None:
-        """The world's own event, what of it reaches a server, and who is touched by that. Raises
-        Disabled."""
+        """Run the world's own event; returns the request that reaches a server, and the actors that
+        it touched. Raises Disabled."""
         choice = dict(instance[1])
         event = self._events.run(self._world, instance)
         self._world = event.world
@@ -356,15 +364,15 @@ class ModelReplay:
         answer = event.answer if event.answer is not None else answer_of_leader(event)
         self._sent = request and self._scripted(request, answer, is_late="late" in choice)
         moved = {type(call.actor) for call in event.calls}
-        # A leader may have asked the coordinator, also where the model's has not.
+        # A leader may have asked the coordinator even if the model's leader has not.
         if request is not None or self._model.coordinator.Coordinator in moved:
             self._touched.add(NOBODY)
         if self._model.leader.Leader in moved:
             self._touched.add(choice["partition"])
 
     def _arrived(self, event: RecordedEvent, instance: Instance) -> Any:
-        """The request that reached a server, if one did: of a client, or one that was late. What
-        is late from now on has not."""
+        """The request that reached a server, if any: a client's, or a late one. A request that is
+        late from now on has not reached it."""
         rule, choice = instance[0], dict(instance[1])
         if "late" in choice:
             before = event.before
@@ -380,10 +388,10 @@ class ModelReplay:
         whole = view if isinstance(view, tuple) else (view, NOBODY, NOBODY, NOBODY)
         return ScriptedRequest(request, whole, is_late)
 
-    # ---- behind the trace
+    # ---- after the trace
 
     def _endings(self) -> Iterator[Ending]:
-        """What is open is aborted; then each probe."""
+        """The endings: open transactions are aborted; then come the probes."""
         for name, probe in {SETTLE: settle, **self.probes}.items():
             situation = Situation(self.tables, self._world)
             if self.is_beyond or not situation.is_known:
@@ -393,8 +401,8 @@ class ModelReplay:
                 yield self._ending(name, request, is_last=request is requests[-1])
 
     def _ending(self, name: str, request: Any, *, is_last: bool) -> Ending:
-        """One request, which arrives as one that is late does, and its markers; behind the last of
-        a probe comes a look."""
+        """One request, which arrives as a late one does, and its markers. The last request of a
+        probe is followed by a comparison of the observable state."""
         late, api = self._world.late, request.api.name
         where = (("partition", request.partition),) if api in OF_LEADERS else ()
         arriving = replace(request, api=self._model.messages.Api[ARRIVES_AS.get(api, api)])
@@ -407,7 +415,7 @@ class ModelReplay:
             self._touched = self._everybody()
         return Ending((name, where), sent, self._shown() if is_last else None)
 
-    # ---- what is shown
+    # ---- observable state
 
     def _next_marker(self) -> int | None:
         """The first partition that waits for its marker."""
@@ -419,7 +427,7 @@ class ModelReplay:
         return next((partition for partition, waits in waiting if waits), None)
 
     def _shown(self) -> ServerState:
-        """What was touched since it was shown last. NOBODY stands for the coordinator."""
+        """The states that were touched since the last call. NOBODY stands for the coordinator."""
         touched = sorted(self._touched - {NOBODY})
         coordinator = coordinator_shown(self._world.coordinator)
         shown = ServerState(
@@ -439,11 +447,12 @@ class ModelReplay:
 
 
 def answer_of_leader(event: RecordedEvent) -> Any:
-    """What a leader said of a marker, whoever hears it; None where none was written."""
+    """The answer of a leader to a marker, whether it is received or not; None if no marker was
+    written."""
     sent = [message for call in event.calls for message in call.sends]
     return sent[-1] if sent else None
 
 
 def marker_at(partition: int) -> Instance:
-    """A partition gets its marker, and the coordinator hears so."""
+    """A partition gets its marker, and the coordinator receives the answer."""
     return MARKER, (("partition", partition), ("heard", 1))

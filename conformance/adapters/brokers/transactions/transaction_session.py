@@ -1,13 +1,13 @@
-"""One trace against a coordinator and leaders that run: what is asked, what each answer must be.
+"""One trace against a running coordinator and leaders: its requests, and their required answers.
 
-Theory of operation. Each request of the script is asked; once the markers that the
-model writes must be there, the server is asked what it shows of all that the step touched. While
-the server says that a transaction is prepared it is asked again, for a bounded time: then the trace
-is undecided. The first difference ends a trace; behind its last step come its endings.
+Theory of operation. The session sends each request of the script. When the model's markers must be
+written, the session reads the server's state of everything that the step touched. While the server
+says that a transaction is prepared, it is asked again, for a bounded time; after that the trace is
+undecided. The first difference ends a trace; its endings follow its last step.
 
-What a server does of itself is waited for: a transaction that times out has a time-out so long that
-all before it is done by then. A trace that was slower than that is undecided. Behind a time-out a
-trace that ends stuck waits for others, as if that was a fault.
+The session waits for steps that a server takes by itself. A transaction that times out has a
+time-out long enough for all steps before it; a trace that was slower is undecided. After a time-out
+a trace that ends stuck waits for others, as if the time-out were a fault.
 """
 
 from __future__ import annotations
@@ -74,27 +74,28 @@ from proofs.trace.format import Instance
 NONE: Final = -1
 WRITE_TXN_MARKERS: Final = ApiKey.WRITE_TXN_MARKERS.name
 SETTLE_TIMEOUT_S: Final = 30.0
-"""How long a prepared transaction may take until it is complete."""
+"""The longest time until a prepared transaction is complete."""
 TRANSACTION_TIMEOUT_MS: Final = 600_000
-"""Longer than any trace takes, also on a busy machine."""
+"""Longer than any trace takes, even on a busy machine."""
 
 GROUP_TIMEOUT_S: Final = 20.0
-"""How long a group may take to know how a transaction has ended whose markers are written."""
+"""The longest time until a group knows the end of a transaction whose markers are written."""
 SCAN_S: Final = 20.0
-"""How long a coordinator may take to see that a transaction, or an id, has been there too long."""
+"""The longest time until a coordinator notices that a transaction, or an id, has expired."""
 MARGIN_S: Final = 0.5
 PAUSE_S: Final = 0.1
 
 NOT_YET: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
-"""Nothing was done; also while a block of producer ids is fetched."""
+"""Errors after which nothing was done; also returned while a block of producer ids is fetched."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceResources:
-    """What a trace has for itself: an id that nobody had, and partitions with their log ends.
+    """The resources of a trace: an id that was never used, and partitions with the ends of their
+    logs.
 
-    `group_id` names the group whose offsets the last partition keeps, "" where there is none; then
-    others use that partition, too. The id's first producer id begins with `first_epoch`.
+    `group_id` names the group whose offsets are in the last partition, "" if there is none; other
+    traces use that partition, too. The id's first producer id begins with `first_epoch`.
     `coordinator_epoch` is that of the first coordinator: the model counts from 0.
     """
 
@@ -108,8 +109,8 @@ class TraceResources:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long things last at a server, in seconds: a transaction, before it times out, and a
-    transactional id that is not used; 0: for ever."""
+    """Durations at a server, in seconds: the transaction time-out, and the expiration time of an
+    unused transactional id; 0 for never."""
 
     transaction_s: float = 0.0
     id_s: float = 0.0
@@ -119,11 +120,12 @@ NEVER: Final = Times()
 
 
 class ServerUnsettled(Exception):
-    """The server did not come to rest."""
+    """The server did not settle."""
 
 
 class TransactionSession:
-    """One trace, with what it has for itself. `times` are those of the server, if it needs them."""
+    """Plays one trace, with its resources. `times` are those of the server, if the trace needs
+    them."""
 
     not_yet = NOT_YET
 
@@ -152,14 +154,14 @@ class TransactionSession:
         self._clock = ServerClock(times, clock)
 
     def run(self) -> Session:
-        """All of it."""
+        """Play the trace."""
         end = yield from self._judged()
         played = end.steps if end.difference else len(self._script.steps)
         follows = end.difference is not None and self._masked.has_consequences
         return replace(end, masked=self._masked.behind(played), is_consequence=follows)
 
     def _judged(self) -> Session:
-        """As `run`, but for what was masked."""
+        """As `run`, without the record of masked differences."""
         try:
             yield from self._begun()
             yield from self._followed()
@@ -177,13 +179,13 @@ class TransactionSession:
         )
 
     def _begun(self) -> Asks:
-        """Where the group's partition ends before the trace."""
+        """Note the end of the group's partition before the trace."""
         if self._own.group_id:
             latest = list_latest(self._own.partitions[-1], ReadIsolation.READ_UNCOMMITTED)
             [self._group_begin] = yield [Ask(latest)]
 
     def _followed(self) -> Asks:
-        """Step by step."""
+        """Play the steps."""
         for moved in self._script.moved:
             self._step = moved.step
             self._instance = self._script.instance(moved.step)
@@ -191,8 +193,8 @@ class TransactionSession:
             yield from self._compared(moved.sent, moved.shown)
 
     def _waited(self, step: int) -> Asks:
-        """What the server does of itself before a step. Raises Undecided if it may have been
-        done too early."""
+        """Wait for a step that the server takes by itself. Raises Undecided if the server may have
+        taken it too early."""
         if step == self._script.times_out:
             yield from self._until(lambda view: view[0] != "Ongoing", self._clock.transaction_s)
             self._clock.transaction_is_over()
@@ -203,7 +205,7 @@ class TransactionSession:
             self._clock.id_is_used()
 
     def _until(self, is_done: Callable[[View], bool], lasts_s: float) -> Asks:
-        """Wait until the transaction shows something, as long as it may take."""
+        """Wait until the transaction shows the condition, for at most the given time."""
         if self._clock.is_over:
             raise ServerUnsettled
         deadline = self._clock.now_s() + lasts_s + SCAN_S
@@ -211,7 +213,7 @@ class TransactionSession:
             yield [Wait(self._clock.now_s() + PAUSE_S)]
 
     def _compared(self, sent: ScriptedRequest | None, shown: ServerState | None) -> Asks:
-        """One step: what is asked, and what is shown then."""
+        """Play one step: send its request, and compare the observable state."""
         if sent is not None:
             self._clock.begin(sent)
             answer = yield from self._asked(sent.request, sent.is_late)
@@ -221,8 +223,8 @@ class TransactionSession:
             yield from self._look(shown)
 
     def _same(self, path: str, shape: Shape, expected: View, observed: View) -> None:
-        """Raises Differs, unless masks hide it; Undecided where the server may have done something
-        of itself."""
+        """Compare two views. Raises Differs, unless masks hide the difference; Undecided if the
+        server may have taken a step by itself."""
         if expected == observed:
             return
         if self._clock.is_over:
@@ -243,7 +245,7 @@ class TransactionSession:
     # ---- requests
 
     def _asked(self, request: Any, is_late: bool) -> Asks:
-        """A request's answer, shaped as ANSWER. Raises Undecided."""
+        """The answer to a request, shaped as ANSWER. Raises Undecided."""
         of_leader = api_of(request) in ("PRODUCE", WRITE_TXN_MARKERS)
         ask = Ask(self._call(request), is_late, request.partition if of_leader else NONE)
         deadline = self._clock.now_s() + SETTLE_TIMEOUT_S
@@ -255,7 +257,7 @@ class TransactionSession:
                 raise ServerUnsettled
 
     def _call(self, request: Any) -> WireCall[Any]:
-        """The model's request as the client sends it."""
+        """The model's request in the form that a client sends."""
         speaks, own = self._speaks, self._own
         producer = self._producer(request.producer_id, request.producer_epoch)
         match api_of(request):
@@ -297,7 +299,7 @@ class TransactionSession:
                 return speaks.produce(producer, partition, batch.base_sequence, value)
 
     def _producer(self, producer_id: int, epoch: int) -> ClientIdentity:
-        """Whom the model names."""
+        """The producer that the model's numbers stand for."""
         who = self._own.transactional_id
         if producer_id == NONE:
             return ClientIdentity(who, NONE, epoch)
@@ -315,7 +317,8 @@ class TransactionSession:
         return (error, NONE, NONE, NONE)
 
     def _number(self, wire_id: int) -> int:
-        """The model's number of a producer id: they are counted as they come up."""
+        """The model's number of a producer id: ids are numbered in the order in which they
+        appear."""
         if wire_id == NONE:
             return NONE
         if wire_id not in self._wires:
@@ -328,10 +331,10 @@ class TransactionSession:
         first = 0 if number or wire_epoch == NONE else self._own.first_epoch
         return number, wire_epoch - first
 
-    # ---- what the server shows
+    # ---- the server's state
 
     def _look(self, shown: ServerState) -> Asks:
-        """Compare what was touched. Raises Differs, Undecided."""
+        """Compare the touched states. Raises Differs, Undecided."""
         if shown.coordinator is not None:
             view = yield from self._at_rest(shown.coordinator)
             self._same("coordinator", COORDINATOR_SHOWN, shown.coordinator, view)
@@ -348,8 +351,8 @@ class TransactionSession:
         return bool(self._own.group_id) and partition == len(self._own.partitions) - 1
 
     def _at_rest(self, expected: View | None) -> Asks:
-        """The transaction, when it is not on its way between two states, or where it is expected
-        to stay. Raises Undecided."""
+        """The transaction, once it is not between two states, or is in the expected one. Raises
+        Undecided."""
         deadline = self._clock.now_s() + SETTLE_TIMEOUT_S
         while True:
             view = yield from self._described()
@@ -361,7 +364,7 @@ class TransactionSession:
                 raise ServerUnsettled
 
     def _described(self) -> Asks:
-        """The transaction as it is now, shaped as COORDINATOR_SHOWN."""
+        """The present transaction, shaped as COORDINATOR_SHOWN."""
         name = self._own.transactional_id
         [answer] = yield [Ask(describe_transactions([name]))]
         return self._transaction(answer[name])
@@ -374,7 +377,7 @@ class TransactionSession:
         has_partitions = seen.state == "Ongoing" or seen.state.startswith("Prepare")
         inside = tuple(partition in seen.partitions for partition in self._own.partitions)
         who = self._who(seen.producer_id, seen.producer_epoch)
-        # A transaction that is over shows no partitions: any that it has is a difference.
+        # A transaction that is over shows no partitions: any partition is a difference.
         return (seen.state, *who, inside if has_partitions or seen.partitions else None)
 
     def _leader(self, partition: int, expected: View) -> Asks:
@@ -389,7 +392,7 @@ class TransactionSession:
         )
 
     def _read(self, partition: int) -> Asks:
-        """What a leader shows of its log and its producers."""
+        """The leader's log and its producers."""
         where, base = self._own.partitions[partition], self._own.log_ends[partition]
         return (yield from self._fetched(where, base, partition))
 
@@ -414,7 +417,7 @@ class TransactionSession:
         return tuple(rows)
 
     def _producers(self, producers: Mapping[int, ActiveProducer], base: int) -> View:
-        """Those that this trace has; the others were there before."""
+        """The producers of this trace; the others were there before."""
         rows = []
         for wire_id in self._wires:
             one = producers.get(wire_id)
@@ -431,13 +434,13 @@ class TransactionSession:
         return tuple(rows)
 
     def _coordinator_epoch(self, epoch: int) -> int:
-        """As the model counts them."""
+        """The coordinator epoch in the model's numbers."""
         return epoch if epoch == NONE else epoch - self._own.coordinator_epoch
 
     # ---- the group
 
     def _group_at_rest(self, expected: View) -> Asks:
-        """The group, once it knows of the markers that are written."""
+        """The group, once it knows of the written markers."""
         deadline = self._clock.now_s() + GROUP_TIMEOUT_S
         while True:
             view = yield from self._group(expected)
@@ -469,10 +472,10 @@ class TransactionSession:
             told(stable, source),
         )
 
-    # ---- afterwards
+    # ---- after the trace
 
     def _left(self) -> tuple[int, ...] | None:
-        """Where the logs end, if nothing is open there: they serve other traces."""
+        """The ends of the logs without open transactions: they serve other traces."""
         own = self._own
         mine = len(own.partitions) - bool(own.group_id)
         if any(self._ends[p][0] != self._ends[p][1] for p in range(mine)):
@@ -486,7 +489,8 @@ OPEN_NOTHING: Final = (*ENDS, WRITE_TXN_MARKERS)
 
 
 class ServerClock:
-    """Since when a transaction is open, and its id unused: what a server may do of itself."""
+    """Tracks how long a transaction is open, and its id unused: after these times a server may act
+    by itself."""
 
     def __init__(self, times: Times, clock: BrokersClock) -> None:
         self.now_s = clock.now_s
@@ -507,28 +511,28 @@ class ServerClock:
 
     @property
     def is_over(self) -> bool:
-        """A transaction may have timed out, or the id expired."""
+        """Whether a transaction may have timed out, or the id expired."""
         now, lasts_s = self.now_s(), self.timeout_ms / 1_000
         if self._open_since is not None and now - self._open_since > lasts_s - MARGIN_S:
             return True
         return self.id_s > 0 and now - self._used > self.id_s - MARGIN_S
 
     def begin(self, sent: ScriptedRequest) -> None:
-        """A request is sent that may open a transaction."""
+        """Note a request that may open a transaction."""
         if self._open_since is None and api_of(sent.request) not in OPEN_NOTHING:
             self._open_since = self.now_s()
 
     def end(self, sent: ScriptedRequest) -> None:
-        """It is answered, and may have ended one."""
+        """Note an answer; its request may have ended a transaction."""
         if api_of(sent.request) in ENDS and sent.answer[0] == ErrorCode.NONE:
             self._open_since = None
 
     def transaction_is_over(self) -> None:
-        """It has timed out: no other does."""
+        """The transaction has timed out: no other will."""
         self._open_since, self.timeout_ms = None, TRANSACTION_TIMEOUT_MS
 
     def id_is_used(self) -> None:
-        """It has expired, and may come up again."""
+        """The id has expired, and may be used again."""
         self._used = self.now_s()
 
 
@@ -539,6 +543,6 @@ def api_of(request: Any) -> str:
 
 
 def is_prepared(view: View) -> bool:
-    """Whether what the coordinator shows is a decision that lacks markers."""
+    """Whether the coordinator shows a decision that lacks markers."""
     state: str | None = view[0]
     return state is not None and state.startswith("Prepare")

@@ -1,14 +1,14 @@
-"""`impl`'s producer core, driven as the model says.
+"""Drives `impl`'s producer core as the model says.
 
 1. Time moves only where the model lets something become due: before a retry, by the backoff.
-2. A producer knows a leader only while the model lets it send there. So one poll drains one batch
-   of one partition, and a poll that may only bump the epoch sends nothing.
+2. A producer knows the leader of a partition only while the model lets it send there. So one poll
+   drains one batch of one partition, and a poll that may only bump the epoch sends nothing.
 
-Theory of operation. A model's `send_new` is `append` for each record, then `poll`; `send_again` a
-`poll` once the backoff has passed; `bump_epoch` a `poll` while no leader is known, since the core
-bumps at the beginning of its sender loop; answers are `receive`, a broken connection is
-`disconnected`. InitProducerId is answered here, with the producer ids of the model. What must wait
-is asked for, too: `poll` and `offer` give the producer the chance to send what it must not.
+Theory of operation. The model's `send_new` is `append` for each record, then `poll`. `send_again`
+is a `poll` after the backoff has passed. `bump_epoch` is a `poll` while no leader is known, since
+the core bumps at the beginning of its sender loop. Answers go to `receive`; a broken connection is
+`disconnected`. This module answers InitProducerId, with the producer ids of the model. Records that
+must wait are tested too: `poll` and `offer` give the producer the chance to send what it must not.
 """
 
 from __future__ import annotations
@@ -52,25 +52,26 @@ INIT_PRODUCER_ID_VERSION: Final = 5
 BACKOFF_MS: Final = 1
 DELIVERY_TIMEOUT_MS: Final = 2**29
 LONGEST_STEP_MS: Final = 2**28
-"""Halved with each batch, it leaves room for twenty of them."""
+"""The longest step of the clock. It is halved with each batch, which leaves room for twenty
+batches."""
 MAX_INT32: Final = 2**31 - 1
 NO_ANSWERS: Final = 0
-"""acks=0."""
+"""The value of acks with which brokers send no answers."""
 MOST_ASKED: Final = 100_000
-"""Views in which copies are asked."""
+"""The number of views whose copies are tested."""
 UNUSED: Final = PartitionEntry()
-"""What a producer knows of a partition that it has not used."""
+"""The state of a partition that a producer has not used."""
 
 
 class UnexpectedEffects(Exception):
-    """A poll did not send what it should send in this step: one request, or nothing."""
+    """A poll did not send what this step should send: one request, or nothing."""
 
 
 class Clock:
-    """The time of one producer, such that each batch can be given up alone.
+    """The clock of one producer. It lets the delivery time of each batch run out separately.
 
-    Records are handed over ever closer to each other: between the times at which two of them are
-    given up there is room for all that comes after. Everything else takes a millisecond.
+    Records are handed over at ever shorter intervals: between the times at which two records expire
+    there is room for everything that comes after. All other steps take a millisecond.
     """
 
     __slots__ = ("_step_ms", "now_ms")
@@ -80,18 +81,18 @@ class Clock:
         self._step_ms = LONGEST_STEP_MS
 
     def ticks(self) -> int:
-        """A moment later."""
+        """Advance by a millisecond."""
         self.now_ms += BACKOFF_MS
         return self.now_ms
 
     def hands_over(self) -> int:
-        """The time of the next batch."""
+        """Advance to the time of the next batch."""
         self._step_ms //= 2
         self.now_ms += self._step_ms
         return self.now_ms
 
     def reaches(self, now_ms: int) -> int:
-        """That time, or what it is if that is past."""
+        """Advance to this time, unless it is past."""
         self.now_ms = max(self.now_ms, now_ms)
         return self.now_ms
 
@@ -125,7 +126,7 @@ class ImplClient(PicklableActor):
         self.reset()
 
     def reset(self) -> None:
-        """A new producer, with its id if it has one at first."""
+        """Begin with a new producer, which has its id if it has one initially."""
         self._clock = Clock()
         self._core = self._new_core()
         self._open: list[dict[int, DeliveryHandle]] = [{} for _ in self._partitions]
@@ -139,22 +140,22 @@ class ImplClient(PicklableActor):
             self.receive_producer_id(0 if self._k.bounds.shared_producer_id else self._producer)
 
     def _configured(self, config: ProducerConfig) -> ProducerConfig:
-        """The configuration that the scope means."""
+        """The configuration that the scope stands for."""
         return config
 
     def _new_core(self) -> IdempotentProducerCore:
-        """Without a producer id."""
+        """A new core, without a producer id."""
         return new_core(self._config)
 
     def begin_at(self, partition: int, sequence: int) -> None:
-        """The next batch begins with this sequence: see the theory of operation."""
+        """Let the next batch begin with this sequence: see the theory of operation."""
         entry = self._core._manager.entry((TOPIC, partition))
         entry.start_sequences_at_beginning(self._core.producer_id, self._core.producer_epoch)
         entry.next_sequence = sequence
 
     def view(self) -> View:
-        """Shaped as CLIENT. Every step makes one: it is read where it is kept, without the copies
-        of `partition_state`."""
+        """The state of the producer, shaped as CLIENT. Every step makes a view, so it reads the
+        core's state directly, without the copies that `partition_state` makes."""
         manager = self._core._manager
         partitions = tuple([self._partition_view(manager, p) for p in self._partitions])
         bump_is_due = manager.epoch_bump_required
@@ -178,8 +179,8 @@ class ImplClient(PicklableActor):
         )
         if self._splits:
             # The parts of a batch that is refused the first time are packed by batch.size, which
-            # gives the same batch again; those of a part are smaller (KAFKA-8350). The model does
-            # without the first refusal, so that here a batch begins as such a part.
+            # gives the same batch again; the parts of a part are smaller (KAFKA-8350). The model
+            # leaves out the first refusal, so here a batch begins as such a part.
             handle._batch.is_split = True
         return handle
 
@@ -189,20 +190,21 @@ class ImplClient(PicklableActor):
         return self._sends(partition)
 
     def bump_epoch(self) -> Reaction:
-        """One `poll` that has nobody to send to."""
+        """One `poll` while no leader is known."""
         self._let_send(None)
         with last_epoch_of(self._k.bounds):
             self._polls_in_vain()
         return self.view(), ()
 
     def resolve_sequences(self) -> Reaction:
-        """One `poll` that has nobody to send to."""
+        """One `poll` while no leader is known."""
         self._let_send(None)
         self._polls_in_vain()
         return self.view(), ()
 
     def expire_batch(self, partition: int, first_record: int) -> Reaction:
-        """One `poll`, with nobody to send to, when the time of this batch, the oldest, is up."""
+        """One `poll` while no leader is known, when the delivery time of this batch, the oldest, is
+        up."""
         self._is_overdue(partition, first_record)
         self._let_send(None)
         self._polls_in_vain()
@@ -210,8 +212,9 @@ class ImplClient(PicklableActor):
         return self.view(), ()
 
     def receive_producer_id(self, producer_id: int) -> Reaction:
-        """One `poll` that asks for a producer id, and the model's as the answer. The node that is
-        asked leads no partition of the scope: those may have as many requests as one may have."""
+        """One `poll` that asks for a producer id, answered with the model's id. The node that is
+        asked leads no partition of the scope, because nodes that do may have the maximum of
+        requests in flight."""
         self._let_send(len(self._partitions))
         asked = only_request(self._core.poll(self._clock.now_ms))
         correlation_id, _ = self._codec.request(asked)
@@ -221,7 +224,7 @@ class ImplClient(PicklableActor):
         return self.view(), ()
 
     def on_answer(self, partition: int, answer: AnswerPayload, overdue: int) -> Reaction:
-        """`receive`, maybe when the time of the oldest batch is up."""
+        """`receive`, after the delivery time of the oldest batch if `overdue`."""
         if overdue:
             self._is_overdue(partition, min(self._open[partition]))
         self._core.receive(answer.correlation_id, answer.body, self._clock.now_ms)
@@ -232,9 +235,9 @@ class ImplClient(PicklableActor):
         return self.view(), ()
 
     def _separate_parts(self, partition: int) -> None:
-        """The parts of a batch have its time, and would be given up together, at once if it is up;
-        the model gives them up one after the other, and later. So each gets the time of its own
-        first record, a new one if that is past."""
+        """Give each part of a batch the delivery time of its own first record, or a new time if
+        that is past. The parts would otherwise share the batch's time and expire together, at once
+        if it is up; in the model they expire one after the other, and later."""
         created, open_records = self._created[partition], self._open[partition]
         for number in open_records:
             if created[number] + DELIVERY_TIMEOUT_MS <= self._clock.now_ms:
@@ -243,7 +246,7 @@ class ImplClient(PicklableActor):
             handle._current().created_ms = created[number]
 
     def on_disconnect(self, partition: int, overdue: int) -> Reaction:
-        """`disconnected`, maybe when the time of the oldest batch is up."""
+        """`disconnected`, after the delivery time of the oldest batch if `overdue`."""
         if overdue:
             self._is_overdue(partition, min(self._open[partition]))
         self._core.disconnected(partition, self._clock.now_ms)
@@ -251,13 +254,13 @@ class ImplClient(PicklableActor):
         return self.view(), ()
 
     def wait(self, partition: int) -> None:
-        """One `poll` after the backoff. Raises UnexpectedEffects."""
+        """One `poll` after the backoff. Raises UnexpectedEffects if it sends anything."""
         self._let_send(partition)
         self._clock.ticks()
         self._polls_in_vain()
 
     def offer(self, partition: int) -> None:
-        """`append` and one `poll`; a producer that has failed takes nothing. Raises
+        """`append` and one `poll`; a producer that has failed takes no record. Raises
         UnexpectedEffects."""
         if self._core._manager.last_error is not None:
             return
@@ -266,8 +269,8 @@ class ImplClient(PicklableActor):
             self.wait(partition)
 
     def ask_copies(self) -> None:
-        """What a scope does not have comes to copies: requests that are overdue, and at a new
-        producer the errors of InitProducerId. Asked once a view. Raises UnexpectedEffects."""
+        """Give copies of the producer inputs that no scope has: overdue requests, and for a new
+        producer the errors of InitProducerId. Done once for each view. Raises UnexpectedEffects."""
         if not self._asked:
             self._ask_new_producers()
         view = self.view()
@@ -276,7 +279,7 @@ class ImplClient(PicklableActor):
             self._asked.add(view)
 
     def _ask_overdue(self) -> None:
-        """What is overdue fails as if its connection broke, and the connection is closed."""
+        """An overdue request fails as if its connection broke, and the connection is closed."""
         now_ms = self._clock.now_ms
         broken, overdue = self._copied(), self._copied()
         overdue._in_flight._request_timeout_ms = -1
@@ -293,13 +296,13 @@ class ImplClient(PicklableActor):
             raise UnexpectedEffects(f"{nodes} overdue: {closed}, {views[1]} and not {views[0]}")
 
     def _ask_new_producers(self) -> None:
-        """Asked once. Raises UnexpectedEffects."""
+        """Test new producers, once. Raises UnexpectedEffects."""
         self._ask_initializing()
         self._ask_refused()
 
     def _ask_initializing(self) -> None:
-        """Each error of InitProducerId: the state that follows, and that is asked again if one may
-        go on."""
+        """For each error of InitProducerId, check the state that follows, and that the producer
+        asks again if it may go on."""
         if not self._config.enable_idempotence:
             return
         for error, (state, is_asked_again) in INITIALIZING.items():
@@ -312,7 +315,8 @@ class ImplClient(PicklableActor):
                 raise UnexpectedEffects(f"InitProducerId is answered {error.name}: {found}")
 
     def _ask_refused(self) -> None:
-        """What is refused again and again, at new producers: see `refused_batches`."""
+        """Test batches that are refused again and again, at new producers: see
+        `refused_batches`."""
         if self._config.acks == NO_ANSWERS:
             return
         config = replace(self._config, retries=REFUSALS)
@@ -320,7 +324,7 @@ class ImplClient(PicklableActor):
             raise UnexpectedEffects("; ".join(found))
 
     def _copied(self) -> IdempotentProducerCore:
-        """Half as long as copy.deepcopy takes."""
+        """A copy of the core, in half the time of copy.deepcopy."""
         core: IdempotentProducerCore = pickle.loads(
             pickle.dumps(self._core, pickle.HIGHEST_PROTOCOL)
         )
@@ -328,7 +332,7 @@ class ImplClient(PicklableActor):
 
     @contextmanager
     def _playing(self, core: IdempotentProducerCore) -> Iterator[None]:
-        """What is done meanwhile is done to another core."""
+        """Within this context, steps act on another core."""
         kept = self._core, self._known
         self._core = core
         try:
@@ -337,12 +341,12 @@ class ImplClient(PicklableActor):
             self._core, self._known = kept
 
     def _is_overdue(self, partition: int, number: int) -> None:
-        """The time comes at which the record has been waiting for too long."""
+        """Advance to the time at which this record has waited too long."""
         self._clock.reaches(self._created[partition][number] + DELIVERY_TIMEOUT_MS)
 
     def _hear(self, partition: int, base_offset: int = INVALID_OFFSET) -> None:
-        """What the application is told of its records; they are stored from an offset on, if that
-        is known. Raises UnexpectedEffects."""
+        """Note the outcomes that the application receives. If the base offset is known, the records
+        are stored from it on. Raises UnexpectedEffects."""
         handles, offset = self._open[partition], base_offset
         for number in [number for number, handle in handles.items() if handle.done]:
             handle = handles.pop(number)
@@ -358,7 +362,8 @@ class ImplClient(PicklableActor):
             raise UnexpectedEffects(f"poll gives {effects}")
 
     def _let_send(self, partition: int | None) -> None:
-        """Only this partition has a leader that the producer knows. A node leads one partition."""
+        """Make the leader of this partition, and of no other, known to the producer. Each node
+        leads one partition."""
         if partition != self._known:
             self._known = partition
             leaders = {} if partition is None else {(TOPIC, partition): partition}
@@ -376,8 +381,8 @@ class ImplClient(PicklableActor):
         return self.view(), ((view, self._transform(ProducePayload(correlation_id, body, view))),)
 
     def _partition_view(self, manager: SequenceManager, partition: int) -> View:
-        """An entry not used yet, or without idempotence, has no epoch; in the model it has the
-        first."""
+        """A partition in the producer's view. An entry that is not used yet, or without
+        idempotence, has no epoch; in the model it has the first epoch."""
         topic_partition = self._places[partition]
         has_epoch = self._config.enable_idempotence and self._sent[partition]
         entry = manager.entries.get(topic_partition, UNUSED)
@@ -399,13 +404,13 @@ INITIALIZING: Final[Mapping[ErrorCode, tuple[State, bool]]] = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (State.ABORTABLE_ERROR, True),
     ErrorCode.UNKNOWN_SERVER_ERROR: (State.FATAL_ERROR, False),
 }
-"""`TransactionManager.InitProducerIdHandler`; after an error of authorization, a producer without
-transactions begins anew (KAFKA-13668)."""
+"""Errors of InitProducerId, and the states that follow: `TransactionManager.InitProducerIdHandler`.
+After an authorization error, a producer without transactions begins anew (KAFKA-13668)."""
 REFUSED: Final = {"producer_id": NO_PRODUCER_ID, "producer_epoch": NO_PRODUCER_EPOCH}
 
 
 def new_core(config: ProducerConfig) -> IdempotentProducerCore:
-    """A producer without an id."""
+    """A core without a producer id."""
     return IdempotentProducerCore(
         config,
         produce_version=PRODUCE_VERSION,
@@ -414,7 +419,7 @@ def new_core(config: ProducerConfig) -> IdempotentProducerCore:
 
 
 def asks_again(core: IdempotentProducerCore) -> Sequence[Any]:
-    """What a producer sends by itself after a backoff, in two turns."""
+    """The requests that a producer sends by itself after a backoff, in two polls."""
     return [effect for _ in range(2) for effect in core.poll(BACKOFF_MS)]
 
 
@@ -435,10 +440,11 @@ RETRIES: Final[Mapping[Retries, int]] = {
 
 
 def producer_config(k: Configuration) -> ProducerConfig:
-    """The configuration that the model's variant and bounds mean.
+    """The configuration that the model's variant and bounds stand for.
 
-    No request times out by itself: that would be a broken connection, and the model says when.
-    `ProducerConfig` would refuse more requests in flight than five, which a scope may have.
+    No request times out by itself: a time-out would break the connection, and the model says when
+    that happens. `ProducerConfig` would refuse more than five requests in flight, which a scope may
+    have.
     """
     config = ProducerConfig.of(
         acks=ACKS[k.variant.acks],
@@ -457,7 +463,8 @@ def producer_config(k: Configuration) -> ProducerConfig:
 
 
 def in_flight_view(in_flight: Iterable[InFlightBatch | ProducerBatch], numbers: list[int]) -> View:
-    """Batches in flight; they have the records that have not ended, in the order of sending."""
+    """The batches in flight: their records without an outcome, in the order in which they were
+    sent."""
     views = []
     position = 0
     for batch in in_flight:

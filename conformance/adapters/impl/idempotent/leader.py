@@ -1,8 +1,8 @@
-"""`impl`'s partition leader, and what a broker does around it.
+"""Drives `impl`'s partition leader, and does what a broker does around it.
 
-Theory of operation. `produce` is called with what the request carried; with one replica the high
-watermark follows at once. A restart writes log and snapshot as bytes and reads them back. Who leads
-after an election was a follower that had fetched all, and cut off what was not kept.
+Theory of operation. `produce` gets the content of the request; with one replica the high watermark
+follows at once. A restart writes log and snapshot as bytes and reads them back. A replica that is
+elected was a follower that had fetched the whole log, and truncates the part that is not kept.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from model.idempotent.configuration import Configuration
 
 BROKER_NOW_MS: Final = 0
 NEVER_MS: Final = 2**62
-"""Longer than anything lasts."""
+"""Longer than anything in a trace lasts."""
 REPLICAS: Final = 2
-"""Of each partition, and so many must be in sync; the model's bounds says how long that takes."""
+"""The replicas of a partition; all must be in sync. The model's bounds say how long that takes."""
 
 
 PLAIN_BATCH: Final = encode_batch(RecordBatch((Record(0, 0, None, b"plain"),)))
-"""Of a producer without idempotence."""
+"""A batch of a producer without idempotence."""
 
 
 class ImplLeader(PicklableActor):
-    """One `PartitionLeader` of a topic with two replicas, and what a broker does around it.
+    """One `PartitionLeader` of a topic with two replicas, and the broker around it.
 
-    `_stored` has every batch that was ever kept, also those that were deleted since: a follower
-    that fetched them all remembers their producers.
+    `_stored` has every batch that was ever kept, including deleted ones: a follower that fetched
+    them all remembers their producers.
     """
 
     SHARED = frozenset(
@@ -76,12 +76,12 @@ class ImplLeader(PicklableActor):
         self.reset()
 
     def reset(self) -> None:
-        """An empty log."""
+        """Begin with an empty log."""
         self._leader = PartitionLeader(config=self._config, replication_factor=REPLICAS)
         self._stored: list[StoredBatch] = []
 
     def view(self) -> View:
-        """Shaped as LEADER."""
+        """The state of the leader, shaped as LEADER."""
         log, stored = self._leader.log, self._views.stored
         start = log.log_start_offset
         return (
@@ -92,7 +92,7 @@ class ImplLeader(PicklableActor):
         )
 
     def on_produce(self, request: ProducePayload) -> Reaction:
-        """The request's batch goes to `produce`."""
+        """Pass the request's batch to `produce`."""
         outcome = self._produced(request)
         if self._has_one_replica:
             self._replicate()
@@ -100,7 +100,7 @@ class ImplLeader(PicklableActor):
         return self._answers(request, outcome)
 
     def on_produce_then_unreplicated(self, request: ProducePayload, timed_out: int) -> Reaction:
-        """The batch goes to `produce`; then a replica is slow, or no longer in sync."""
+        """Pass the batch to `produce`; then a replica is slow, or no longer in sync."""
         leader = self._leader
         outcome = self._produced(request)
         if timed_out:
@@ -115,7 +115,7 @@ class ImplLeader(PicklableActor):
         return self._answers(request, settled or outcome)
 
     def on_produce_without_replicas(self, request: ProducePayload) -> Reaction:
-        """One of two replicas is in sync: the broker refuses, and nothing is written."""
+        """Only one of two replicas is in sync: the broker refuses the batch and writes nothing."""
         self._leader.update_in_sync_replicas(1)
         outcome = self._produced(request)
         self._check_settled(outcome)
@@ -123,21 +123,22 @@ class ImplLeader(PicklableActor):
         return self._answers(request, outcome)
 
     def on_invalid_produce(self, request: ProducePayload) -> Reaction:
-        """The broker's clock is so far behind that it does not believe the records' timestamps."""
+        """The broker's clock is so far behind that the broker rejects the records' timestamps."""
         outcome = self._produced(request, now_ms=-NEVER_MS)
         return self._answers(request, outcome)
 
     def advance_high_watermark(self) -> Reaction:
-        """To the end of the log."""
+        """Advance the high watermark to the end of the log."""
         self._replicate()
         return self.view(), ()
 
     def restart(self) -> Reaction:
-        """Log and snapshot as bytes, read back."""
+        """Write log and snapshot as bytes, and read them back."""
         return self._restarted({self._leader.log_end_offset: self._leader.snapshot()})
 
     def recover(self, covered: int) -> Reaction:
-        """Killed: log and an older snapshot, taken where a segment begins, as bytes, read back."""
+        """A broker is killed: write the log, and an older snapshot taken where a segment begins, as
+        bytes, and read them back."""
         earlier = self._elected(covered)
         flushed = earlier.log_end_offset
         segments = (0, flushed) if covered else (0,)
@@ -145,7 +146,8 @@ class ImplLeader(PicklableActor):
         return self._restarted(snapshots, segments, recovery_point=flushed)
 
     def fail_over(self, kept: int) -> Reaction:
-        """A follower that has fetched all leads, once it has truncated its log."""
+        """A follower that has fetched the whole log becomes leader, after it has truncated
+        its log."""
         leader, end = self._leader, end_of(self._stored[:kept])
         replica = ReplicaLog(config=self._config)
         for batch in self._stored:
@@ -163,9 +165,9 @@ class ImplLeader(PicklableActor):
         return self.view(), ()
 
     def expire_producer(self, producer_id: int) -> Reaction:
-        """The time comes at which the producer has been silent for too long, and others have not.
-        Records have no time here, so those that have written later get theirs for the moment.
-        Raises UnexpectedEffects."""
+        """Advance to the time at which the producer has been silent for too long, and others have
+        not. Records have no time here, so producers that have written later get their time for the
+        moment. Raises UnexpectedEffects."""
         entries = self._leader.log.producer_states.entries
         others = {other: entry for other, entry in entries.items() if other != producer_id}
         entries.update((o, entry._replace(last_timestamp=NEVER_MS)) for o, entry in others.items())
@@ -178,8 +180,8 @@ class ImplLeader(PicklableActor):
         return self.view(), ()
 
     def delete_records(self, deleted: int) -> Reaction:
-        """`delete_records` up to the end of a batch, once it has refused to delete what is not
-        replicated. Raises UnexpectedEffects."""
+        """Call `delete_records` up to the end of a batch, after it has refused to delete records
+        that are not replicated. Raises UnexpectedEffects."""
         refused = self._leader.delete_records(self._leader.high_watermark + 1)
         if refused != (ErrorCode.OFFSET_OUT_OF_RANGE, INVALID_OFFSET):
             raise UnexpectedEffects(f"records are deleted above the high watermark: {refused}")
@@ -188,7 +190,7 @@ class ImplLeader(PicklableActor):
         return self.view(), ()
 
     def _produced(self, request: ProducePayload, now_ms: int = BROKER_NOW_MS) -> ProduceOutcome:
-        """The request's batch goes to `produce`; what is new in the log is noted."""
+        """Pass the request's batch to `produce`, and note the new batches of the log."""
         leader, body = self._leader, request.body
         log = leader.log
         before = log.log_end_offset
@@ -200,15 +202,16 @@ class ImplLeader(PicklableActor):
         return outcome
 
     def _check_settled(self, outcome: ProduceOutcome) -> None:
-        """What is refused, or waits for no replica, is answered as it is; all else once replicas
-        have it. Raises UnexpectedEffects."""
+        """Check when the request is answered: at once if it is refused or waits for no replica,
+        else once replicas have the batch. Raises UnexpectedEffects."""
         is_over = outcome.error or outcome.required_offset <= self._leader.high_watermark
         settled = self._leader.settle(outcome)
         if settled != (outcome if is_over else None):
             raise UnexpectedEffects(f"{outcome} is answered {settled}")
 
     def _guard(self, records: bytes) -> int:
-        """What a batch of a transaction is appended with, once the coordinator has agreed."""
+        """The guard with which a transactional batch is appended, once the coordinator has
+        agreed."""
         header = read_header(records)
         return self._leader.begin_verification(
             header.producer_id,
@@ -219,7 +222,7 @@ class ImplLeader(PicklableActor):
         ).guard
 
     def _replicate(self) -> None:
-        """Followers have all. With one replica in the model that is so at once."""
+        """The followers fetch the whole log. With one replica in the model this happens at once."""
         log = self._leader.log
         log.advance_high_watermark(log.log_end_offset)
 
@@ -270,7 +273,8 @@ class ImplLeader(PicklableActor):
         correlation_id = request.correlation_id
         answer = self._codec.response(PRODUCE_VERSION, ApiKey.PRODUCE, correlation_id, body)
         read = answer.body["topics"][0]["partitions"][0]
-        # An answer that waits for nothing needs high watermark 0 in the model, -1 here.
+        # For an answer that waits for no replica, the model has high watermark 0, and `impl` has
+        # -1.
         required_offset = 0 if outcome.error else max(outcome.required_offset, 0)
         view = (
             request.view[4],
@@ -282,7 +286,8 @@ class ImplLeader(PicklableActor):
         return self.view(), ((view, self._transform(answer)),)
 
     def _producers_view(self, entries: Mapping[int, ProducerStateEntry]) -> View:
-        """Entries are values that an append replaces: the same one has the same view."""
+        """The view of the producers. An append replaces entries, so the same entry has the same
+        view."""
         views = []
         for producer in self._producers:
             entry = entries.get(producer, UNKNOWN_PRODUCER)
@@ -295,12 +300,12 @@ class ImplLeader(PicklableActor):
 
 
 def end_of(stored: Sequence[StoredBatch]) -> int:
-    """The offset behind the last of these batches."""
+    """The offset after the last of these batches."""
     return stored[-1].base_offset + stored[-1].last_offset_delta + 1 if stored else 0
 
 
 def leave_out_what_is_later(replica: ReplicaLog, batch: StoredBatch) -> None:
-    """The leader of the epoch before the batch's own sends it: a follower leaves it out
+    """A leader of the epoch before the batch's own sends the batch: a follower must leave it out
     (KAFKA-18723). Raises UnexpectedEffects."""
     asked_epoch = read_header(batch.data).partition_leader_epoch - 1
     replica.append_as_follower(batch.data, asked_epoch)
@@ -309,7 +314,8 @@ def leave_out_what_is_later(replica: ReplicaLog, batch: StoredBatch) -> None:
 
 
 def remember_no_plain_writer(config: LogConfig) -> None:
-    """A follower remembers nobody for a batch without a producer id. Raises UnexpectedEffects."""
+    """A follower must keep no producer state for a batch without a producer id. Raises
+    UnexpectedEffects."""
     replica = ReplicaLog(config=config)
     replica.append_as_follower(PLAIN_BATCH, 0)
     if replica.producer_states.entries:
@@ -317,13 +323,13 @@ def remember_no_plain_writer(config: LogConfig) -> None:
 
 
 def entry_view(entry: ProducerStateEntry) -> View:
-    """Shaped as PRODUCER_STATE_ENTRY."""
+    """A producer state entry, shaped as PRODUCER_STATE_ENTRY."""
     batches = tuple([(b.last_sequence, b.last_offset, b.offset_delta) for b in entry.batches])
     return entry.producer_epoch, batches
 
 
 def log_config(k: Configuration) -> LogConfig:
-    """A batch of more records than `max_message` is too large for the topic."""
+    """The topic's settings: a batch of more records than `max_message` is too large for it."""
     if not k.bounds.splits:
         return LogConfig(min_insync_replicas=REPLICAS)
     largest = size_of_batch(k.bounds.max_message)

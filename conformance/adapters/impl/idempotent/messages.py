@@ -1,9 +1,9 @@
-"""What travels between `impl`'s actors, and how a judge sees it.
+"""Messages between `impl`'s actors, and the views by which a judge compares them.
 
-1. On bytes each message passes `impl`'s codec, request and answer; on values it stays what the core
-   gave.
-2. What a record says is in its value: its number. Views take it from there, never from memory of
-   what was asked.
+1. With `bytes` each request and answer passes through `impl`'s codec; with `values` it stays as the
+   core made it.
+2. The value of a record has the record's number. Views read it from the value, and never rely on
+   what the judge remembers.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ TOPIC: Final = "t"
 CLIENT_ID: Final = "c"
 PRODUCE_VERSION: Final = 12
 TIMEOUT_MS: Final = 2**30
-"""What requests say that a broker may take; the model says what it does."""
+"""The time-out that requests give to a broker; the model says what the broker does."""
 TIMESTAMP_MS: Final = 0
-"""Of every record: the model's records have no time, so equal ones are equal bytes."""
+"""The timestamp of every record. The model's records have no time, so equal records are equal
+bytes."""
 NONE: Final = -1
 
 Body = dict[str, Any]
@@ -44,14 +45,14 @@ Body = dict[str, Any]
 
 
 def value_of(number: int) -> bytes:
-    """What the record of that number says."""
+    """The value of the record with this number."""
     return b"%d" % number
 
 
 class ViewsByBytes(dict[bytes, View]):
-    """Views of batches by their bytes: equal bytes are read once.
+    """Caches the views of batches by their bytes: equal bytes are parsed once.
 
-    The limit keeps a long run small; what is dropped is read again.
+    The limit keeps a long run small; a view that is dropped is parsed again.
     """
 
     LIMIT: Final = 100_000
@@ -68,8 +69,8 @@ class ViewsByBytes(dict[bytes, View]):
 
 
 class BatchViews:
-    """Views of batches by what they are: `requests` has those on their
-    way, shaped as REQUEST, `stored` those in a log, shaped as STORED_BATCH."""
+    """Caches for views of batches: `requests` has batches under way, shaped as REQUEST, `stored`
+    has batches in a log, shaped as STORED_BATCH."""
 
     def __init__(self) -> None:
         self.requests = ViewsByBytes(request_view)
@@ -77,7 +78,8 @@ class BatchViews:
 
 
 def request_view(batch: RecordBatch) -> View:
-    """`first_record` is -1 unless numbers follow."""
+    """The view of a batch in a request. `first_record` is -1 unless the records have successive
+    numbers."""
     numbers = [int(record.value or b"-1") for record in batch.records]
     first = numbers[0] if numbers else NONE
     follow = numbers == list(range(first, first + len(numbers)))
@@ -91,7 +93,7 @@ def request_view(batch: RecordBatch) -> View:
 
 
 def stored_view(batch: RecordBatch) -> View:
-    """The same with the offset that a leader gave."""
+    """The view of a stored batch, with the offset that a leader gave to it."""
     return (*request_view(batch), batch.base_offset)
 
 
@@ -100,7 +102,7 @@ def stored_view(batch: RecordBatch) -> View:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProducePayload:
-    """A Produce request on its way: what its receiver reads. No two are equal: see `Shared`."""
+    """A Produce request under way, as its receiver reads it. No two are equal: see `Shared`."""
 
     correlation_id: int
     body: Body
@@ -109,14 +111,14 @@ class ProducePayload:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerPayload:
-    """An answer on its way."""
+    """An answer under way."""
 
     correlation_id: int
     body: Body
 
 
 class Codec(Protocol):
-    """How messages become what their receiver reads."""
+    """Turns messages into the form that their receiver reads."""
 
     def request(self, sent: SendRequest) -> tuple[int, Body]:
         """(correlation id, body) as a broker reads them."""
@@ -124,25 +126,25 @@ class Codec(Protocol):
     def response(
         self, version: int, api_key: int, correlation_id: int, body: Body
     ) -> AnswerPayload:
-        """An answer as a client reads it."""
+        """The answer as a client reads it."""
 
 
 class Values:
-    """No codec: a receiver gets the sender's values."""
+    """Uses no codec: a receiver gets the sender's values."""
 
     def request(self, sent: SendRequest) -> tuple[int, Body]:
-        """As sent."""
+        """The values that were sent."""
         return sent.correlation_id, sent.body
 
     def response(
         self, version: int, api_key: int, correlation_id: int, body: Body
     ) -> AnswerPayload:
-        """As answered."""
+        """The values of the answer."""
         return AnswerPayload(correlation_id, body)
 
 
 class Bytes:
-    """`impl`'s codec both ways."""
+    """Uses `impl`'s codec in both directions."""
 
     def request(self, sent: SendRequest) -> tuple[int, Body]:
         """Encoded and decoded. Raises `impl`'s ProtocolError."""
@@ -164,19 +166,19 @@ CODECS: Mapping[str, Codec] = {"bytes": Bytes(), "values": Values()}
 
 
 class MessageTransform(Protocol):
-    """Applied to each message that an actor sends."""
+    """A function applied to each message that an actor sends."""
 
     def __call__(self, message: M, /) -> M:
-        """The same, or an equal one."""
+        """The same message, or an equal one."""
 
 
 def as_it_is(message: M) -> M:
-    """The same."""
+    """The same message."""
     return message
 
 
 class Shared(NamedTuple):
-    """What all actors of one system share."""
+    """The objects that all actors of one system share."""
 
     k: Configuration
     codec: Codec
@@ -188,7 +190,7 @@ class Shared(NamedTuple):
 
 
 def size_of_batch(record_count: int) -> int:
-    """Bytes of the batch that holds so many of the records that are sent here."""
+    """The size in bytes of a batch that holds this many of the records that are sent here."""
     _, _, _, _, body = played_request(0, (0, 0, 0, record_count, 0))
     return len(body["topics"][0]["partitions"][0]["records"])
 

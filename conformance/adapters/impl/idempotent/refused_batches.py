@@ -1,12 +1,12 @@
-"""What a new producer does with a batch that is refused again and again, which no scope has.
+"""Checks how a new producer treats a batch that is refused again and again, which no scope has.
 
-1. It sends a batch once more than `retries` says, and tells whether the log may have it: not if the
-   leader has refused it the first time, for good. `Sender.canRetry`.
-2. What is too large for the leader is sent in ever smaller batches, down to single records, which
-   then fail (KAFKA-8350).
-3. An answer may name another leader: it is believed if its node is known (KIP-951).
-4. A leader that has lost its state of the producer, UNKNOWN_PRODUCER_ID, gets the batch again, as
-   the first of the next epoch (KIP-360).
+1. The producer sends a batch once more than `retries` says, and reports whether the log may have
+   it. The log cannot have it if the leader refused it for good the first time. `Sender.canRetry`.
+2. A batch that is too large for the leader is sent in ever smaller batches, down to single records,
+   which then fail (KAFKA-8350).
+3. An answer may name another leader: the producer believes it if it knows the node (KIP-951).
+4. A leader that answers UNKNOWN_PRODUCER_ID has lost its state of the producer. The producer sends
+   it the batch again, as the first of the next epoch (KIP-360).
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from impl.protocol.schemas import ApiKey
 RETRIES: Final = 2
 RECORDS: Final = 4
 MOST_REQUESTS: Final = 4 * RECORDS
-"""More than it takes to fail so many records one by one."""
+"""More requests than it takes to fail this many records one by one."""
 PLACE: Final = (TOPIC, 0)
 HOME: Final = 0
 OTHER: Final = 1
 UNKNOWN: Final = 99
-"""A node that is in no metadata."""
+"""The id of a node that is in no metadata."""
 LEADERS: Final = {PLACE: HOME, (TOPIC, 1): OTHER}
 
 
 class RefusalOutcome(NamedTuple):
-    """How often a batch is sent that is refused each time, and whether the log may have it."""
+    """How often the producer sends a batch that is refused each time, and whether the log may have
+    it."""
 
     requests: int
     may_be_written: bool
@@ -50,11 +51,11 @@ OUTCOMES: Final[Mapping[ErrorCode, RefusalOutcome]] = {
     ErrorCode.INVALID_RECORD: RefusalOutcome(1, False),
 }
 LED_BY: Final = {UNKNOWN: HOME, OTHER: OTHER}
-"""Where a batch goes again, by the leader that the answer names."""
+"""The node to which a batch is sent again, by the leader that the answer names."""
 
 
 class RefusedProducer:
-    """A producer that has just got its id, and sends to one partition."""
+    """A producer that has just received its id, and sends to one partition."""
 
     def __init__(self, core: IdempotentProducerCore) -> None:
         self._core = core
@@ -69,7 +70,7 @@ class RefusedProducer:
         return self._core.append(*PLACE, value=value_of(number), now_ms=self._now_ms)
 
     def sends(self) -> SendRequest | None:
-        """What it sends once a backoff has passed, if it sends anything."""
+        """The request that the producer sends after a backoff, if any."""
         self._now_ms += 1
         found = [e for e in self._core.poll(self._now_ms) if isinstance(e, SendRequest)]
         return found[0] if found else None
@@ -90,7 +91,7 @@ class RefusedProducer:
         self._core.receive(request.correlation_id, body, self._now_ms)
 
     def refuse_all(self, error: ErrorCode) -> int:
-        """Refuse all that it sends; how often it sends something, up to a limit."""
+        """Refuse every request of the producer; returns the number of requests, up to a limit."""
         requests = 0
         while requests < MOST_REQUESTS and (request := self.sends()):
             self.refuse(request, error)
@@ -99,7 +100,8 @@ class RefusedProducer:
 
 
 def differences_when_refused(new_core: Callable[[], IdempotentProducerCore]) -> list[str]:
-    """What is not as above; `new_core` is without a producer id, and retries so often."""
+    """The differences from the rules above. `new_core` makes a core without a producer id, with the
+    given number of retries."""
     judged = (_of_retries, _of_sizes, _of_leaders, _of_lost_states)
     return [difference for judge in judged for difference in judge(new_core)]
 
@@ -158,6 +160,6 @@ def _of_lost_states(new_core: Callable[[], IdempotentProducerCore]) -> list[str]
 
 
 def header_of(request: SendRequest) -> BatchHeader:
-    """Of its one batch."""
+    """The header of the one batch of a request."""
     [topic] = request.body["topics"]
     return read_header(topic["partitions"][0]["records"])

@@ -1,12 +1,12 @@
-"""`impl` in process: its producers and its partition leaders, with or without its codec.
+"""`impl` in this process: its producers and its partition leaders, with or without its codec.
 
-Nothing of `impl` is changed or guessed: its cores are called as a driver would call them
-(`client`, `leader`), and what travels is what they gave (`messages`).
+`impl` is used unchanged: its cores are called as a driver would call them (`client`, `leader`), and
+messages are those that the cores made (`messages`).
 
-Theory of operation. Every actor is there twice, once as it is and once memoised (`memoised`); a
-trace has the ones or the others. No requests bring a producer near the wrap in reasonable time
-(2^31 records): where a scope begins there, the adapter sets the sequence that the producer gives
-next, and the first record of the scope is then sent, stored and acknowledged for real.
+Theory of operation. Every actor exists twice, once plain and once memoised (`memoised`); a trace
+uses one kind. No requests bring a producer near the wrap in reasonable time (2^31 records). If a
+scope begins there, the adapter sets the producer's next sequence. The first record of the scope is
+then really sent, stored and acknowledged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from model.idempotent.configuration import Configuration
 class ImplSystem:
     """`impl`'s leaders, and its producers if they are under test. `on` is "bytes" or "values".
 
-    `clients` and `leaders` are those of the trace that `reset` began.
+    `clients` and `leaders` are the actors of the trace that `reset` began.
     """
 
     clients: Sequence[ClientUnderTest]
@@ -56,7 +56,7 @@ class ImplSystem:
         self._is_memoised = False
 
     def reset(self, memoised: bool = False) -> None:
-        """All new, and the prefix of the scope executed."""
+        """Reset all actors, and execute the prefix of the scope."""
         cast: Any = self._memoised if memoised else self._actors
         self.clients, self.leaders = cast
         self._is_memoised = memoised
@@ -81,7 +81,7 @@ class ImplSystem:
         return ProducePayload(*self._codec.request(sent), request)
 
     def _begin(self, first: int) -> None:
-        """Record 0 of each partition is sent at `first`, stored and acknowledged."""
+        """Send record 0 of each partition with sequence `first`; it is stored and acknowledged."""
         clients: Sequence[Any] = self.clients
         for partition, leader in enumerate(self.leaders):
             if clients:
@@ -105,7 +105,7 @@ CLIENTS: Final[Mapping[str, type[ImplClient]]] = {
 def cast_of(
     shared: Shared, actors: frozenset[str]
 ) -> tuple[tuple[ImplClient, ...], tuple[ImplLeader, ...]]:
-    """(producers, leaders), as the bounds has them."""
+    """(producers, leaders), in the numbers that the bounds give."""
     bounds = shared.k.bounds
     kinds = [kind for name, kind in CLIENTS.items() if name in actors]
     return (

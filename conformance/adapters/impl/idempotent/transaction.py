@@ -1,15 +1,15 @@
-"""`impl`'s transactional producer in the scopes of the idempotent one: a transaction is open, and
-several of its batches are in flight in a partition.
+"""`impl`'s transactional producer in scopes of the idempotent one: with a transaction open, several
+of its batches are in flight in a partition.
 
-1. The transaction is begun before the scope begins, and never ends: what is judged is how its
-   batches are sent, numbered, split and sent again.
-2. A batch that fails for good fails its transaction, and what is behind it moves up: the model says
-   so under `recovery=reset_2_3`. What the transaction has sent by then still goes on.
-3. What a producer without transactions does, and this one does not, ends the comparison: new
-   records after a failure, and another producer id after a lost sequence.
+1. The transaction begins before the scope, and never ends. The judge checks how its batches are
+   sent, numbered, split and retried.
+2. A batch that fails for good fails its transaction, and the sequences of later batches move up:
+   the model says so under `recovery=reset_2_3`. Batches that were sent by then still go on.
+3. Steps that only a producer without transactions takes end the comparison: new records after a
+   failure, and another producer id after a lost sequence.
 
-Theory of operation: the requests of V2, so that nothing is asked of the coordinator but the
-producer id, which is answered here. Leaders append under a guard, as if all was verified.
+Theory of operation: the producer speaks V2, so that it asks the coordinator only for a producer id,
+and this module answers. Leaders append under a guard, as if each batch had been verified.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class ImplTransactionClient(ImplClient):
         super().__init__(shared, producer)
 
     def _configured(self, config: ProducerConfig) -> ProducerConfig:
-        """The same, with transactions."""
+        """The same configuration, with transactions."""
         return replace(
             config, transactional_id=TRANSACTIONAL_ID, transaction_requests="v2", retry_backoff_ms=1
         )
 
     def _new_core(self) -> IdempotentProducerCore:
-        """Not begun: it has no producer id."""
+        """A core that is not initialized: it has no producer id."""
         core = TransactionalProducerCore(self._config, versions=RequestVersions(dict(NEWEST)))
         core.update_nodes([COORDINATOR])
         return core
 
     def receive_producer_id(self, producer_id: int) -> Reaction:
-        """`initialize`, with all that is asked for it, and `begin`."""
+        """`initialize`, with answers to all of its requests, and `begin`."""
         core: Any = self._core
         started = core.initialize()
         row = {"key": TRANSACTIONAL_ID, "node_id": COORDINATOR, "host": "h", "port": 1}
@@ -64,24 +64,24 @@ class ImplTransactionClient(ImplClient):
         return self.view(), ()
 
     def _answer(self, body: dict[str, Any]) -> None:
-        """One `poll`, and the answer to what it asks."""
+        """One `poll`, and the answer to its request."""
         asked = only_request(self._core.poll(self._clock.now_ms))
         correlation_id, _ = self._codec.request(asked)
         answer = self._codec.response(asked.api_version, asked.api_key, correlation_id, body)
         self._core.receive(answer.correlation_id, answer.body, self._clock.now_ms)
 
     def _ask_new_producers(self) -> None:
-        """The scopes of transactions ask."""
+        """Nothing: scopes of transactions test this."""
 
     def send_new(self, partition: int, record_count: int) -> Reaction:
-        """As a producer without transactions, unless the transaction has failed. Raises
+        """As for a producer without transactions, unless the transaction has failed. Raises
         EndOfComparison."""
         if self._core._manager.last_error is not None:
             raise EndOfComparison
         return super().send_new(partition, record_count)
 
     def on_answer(self, partition: int, answer: AnswerPayload, overdue: int) -> Reaction:
-        """The same, unless a sequence is lost, for which the model gives its producer id back.
+        """The same, unless a sequence is lost, upon which the model gives its producer id back.
         Raises EndOfComparison."""
         reaction = super().on_answer(partition, answer, overdue)
         error = self._core._manager.last_error
@@ -90,7 +90,7 @@ class ImplTransactionClient(ImplClient):
         return reaction
 
     def _sends(self, partition: int) -> Reaction:
-        """A batch of the transaction. Raises UnexpectedEffects."""
+        """Send a batch of the transaction. Raises UnexpectedEffects."""
         reaction = super()._sends(partition)
         body = reaction[1][0][1].body
         records = body["topics"][0]["partitions"][0]["records"]
@@ -102,7 +102,8 @@ class ImplTransactionClient(ImplClient):
 
 
 def refuse(k: Configuration) -> None:
-    """Raises NotApplicable for what no transactional producer does."""
+    """Raises NotApplicable for a configuration that asks for what no transactional producer
+    does."""
     bounds, variant = k.bounds, k.variant
     if variant.idempotence != Idempotence.ENABLED or variant.recovery != Recovery.RESET_2_3:
         raise NotApplicable("a transaction fails as under recovery=reset_2_3; name that variant")

@@ -1,1 +1,2 @@
-"""Members that process in a group: whole nodes of `impl`, their network, and real producers."""
+"""Groups whose members consume, transform and produce: nodes of `impl`, their network, and
+producers."""

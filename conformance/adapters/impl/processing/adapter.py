@@ -1,4 +1,4 @@
-"""The adapter of groups that process."""
+"""The adapter of the composition `processing`."""
 
 from __future__ import annotations
 

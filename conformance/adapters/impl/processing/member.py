@@ -1,8 +1,8 @@
-"""One process of a member: its producer, and the loop of consuming, transforming and producing.
+"""One process of a member: its producer, and its loop of consuming, transforming and producing.
 
-Theory of operation: a call of the application is followed by all that its producer sends, and by
-the answers, until there is no more. What the application makes of an error is what Kafka's
-documentation says: it aborts where it may, and else ends.
+Theory of operation: after each call of the application, all requests of its producer are sent and
+answered until the producer sends no more. The application handles errors as Kafka's documentation
+says: it aborts where it may, and otherwise ends.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from impl.producer.transactional_requests import CallResult
 
 OUTPUT: Final = "out"
 MOST_REQUESTS: Final = 12
-"""Of one call. More are retries without an end."""
+"""The most requests of one call; more would be retries without an end."""
 TIMESTAMP_MS: Final = 0
 NOW_MS: Final = 0
-"""A client's clock stands still: with no backoff, what waits is due at once."""
+"""The fixed time of a client's clock. There is no backoff, so whatever waits is due at once."""
 
 
 class UnansweredCall(AssertionError):
@@ -38,7 +38,7 @@ class UnansweredCall(AssertionError):
 
 
 def value_of(member: int, offset: int) -> bytes:
-    """What a member makes of a record of the input."""
+    """The record that a member makes of a record of the input."""
     return b"%d/%d" % (member, offset)
 
 
@@ -49,7 +49,7 @@ def read_value(value: bytes | None) -> tuple[int, int]:
 
 
 def producer_config(transactional_id: str | None, *, is_v2: bool) -> ProducerConfig:
-    """Without backoff and linger."""
+    """The configuration of a producer, without backoff and linger."""
     more: Mapping[str, Any] = {}
     if transactional_id is not None:
         requests = "v2" if is_v2 else "v1"
@@ -83,7 +83,7 @@ class Process:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the producer can do nothing any more."""
+        """Whether the producer is in a state in which every call fails."""
         return self._core.state is State.FATAL_ERROR
 
     # ---- the application
@@ -93,7 +93,7 @@ class Process:
         self._finish(self._transactions.initialize())
 
     def produce(self, offset: int) -> None:
-        """What it makes of a record is written. Raises UnansweredCall, ProducerError."""
+        """Write the record made of an input record. Raises UnansweredCall, ProducerError."""
         if isinstance(self._core, TransactionalProducerCore):
             self._core.begin()
         handle = self._core.append(
@@ -139,7 +139,7 @@ class Process:
     # ---- its producer
 
     def _run(self) -> None:
-        """All that follows. Raises UnansweredCall."""
+        """Send and answer all requests that follow from a call. Raises UnansweredCall."""
         self._core.update_metadata(self._leaders)
         for _ in range(MOST_REQUESTS):
             effects = self._core.poll(NOW_MS)

@@ -1,14 +1,15 @@
-"""The group's members as consumers are: who joins, who rejoins, who is replaced.
+"""The members of the group as consumers: they join, rejoin, and are replaced.
 
-1. Members of even number are dynamic. They do not rejoin, and the group removes them:
+1. Members with even numbers are dynamic. They do not rejoin, so the group removes them:
    UNKNOWN_MEMBER_ID.
-2. Those of odd number are static, and rejoin in the background while they process with what they
-   had before: ILLEGAL_GENERATION. A process that comes back takes the place of the one before, and
+2. Members with odd numbers are static. They rejoin in the background while they process with their
+   old assignment: ILLEGAL_GENERATION. A restarted process takes the place of the previous one, and
    fences it: FENCED_INSTANCE_ID (KIP-345).
-3. Whoever joins says something new with it, so that a generation begins.
+3. Each join carries something new, so that a new generation begins.
 
 Theory of operation: `join` plays all members of one rebalance. The joiner is assigned the input,
-whoever leads the group. `refusals` asks the group what it makes of each identity that it has given.
+whichever member leads the group. `refusals` asks the group how it answers each identity that it has
+given out.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from impl.coordinator.offsets import OffsetToCommit
 from impl.coordinator.offsets_groups import Committer
 
 GROUP: Final = "group-0"
-"""Its offsets are in partition 0 of two."""
+"""The group; its offsets are in partition 0 of two."""
 PROTOCOL: Final = "range"
 PROTOCOL_TYPE: Final = "consumer"
 ASSIGNED: Final = b"in"
@@ -39,11 +40,12 @@ JOIN_VERSION: Final = 9
 SYNC_VERSION: Final = 5
 
 JOINS: Final = 3
-"""Requests until a member is in: it hears that it was removed, gets an id, and joins."""
+"""The most requests until a member has joined: it learns that it was removed, gets an id, and
+joins."""
 
 
 class NotJoined(AssertionError):
-    """The group did something else with a member than to let it in."""
+    """The group did something other than let a member join."""
 
 
 def is_static(member: int) -> bool:
@@ -52,25 +54,26 @@ def is_static(member: int) -> bool:
 
 
 def new_identity(member: int) -> GroupMetadata:
-    """A process that has not joined yet."""
+    """The identity of a process that has not joined yet."""
     return GroupMetadata(GROUP, group_instance_id=f"i{member}" if is_static(member) else None)
 
 
 @dataclass
 class GroupConsumer:
-    """The consumer of one process: the identity that it joined with last."""
+    """The consumer of one process, with the identity with which it joined last."""
 
     identity: GroupMetadata
     is_alive: bool
 
     @property
     def rejoins(self) -> bool:
-        """Whether it joins again when another one does."""
+        """Whether it rejoins when another member joins."""
         return self.is_alive and bool(self.identity.member_id and self.identity.group_instance_id)
 
 
 class ProcessingGroup:
-    """All consumers; `given` are the identities of those who were assigned the input, in order."""
+    """All consumers. `given` has, in order, the identities of those to which the input was
+    assigned."""
 
     def __init__(self, nodes: Nodes, node_id: int, members: int) -> None:
         self._nodes = nodes
@@ -80,15 +83,15 @@ class ProcessingGroup:
         self.given: list[GroupMetadata] = []
 
     def start(self, member: int) -> None:
-        """A process comes up."""
+        """A process starts."""
         self._consumers[member] = GroupConsumer(new_identity(member), is_alive=True)
 
     def stop(self, member: int) -> None:
-        """It ends, without a word."""
+        """A process ends, without a request."""
         self._consumers[member].is_alive = False
 
     def join(self, member: int) -> GroupMetadata:
-        """The member gets the input, in a new generation. Raises NotJoined."""
+        """The member is assigned the input, in a new generation. Raises NotJoined."""
         joiner = self._consumers[member]
         last = self.given[-1].generation_id if self.given else 0
         for _ in range(JOINS):
@@ -120,7 +123,7 @@ class ProcessingGroup:
         return self._nodes.send(self._node_id, ApiKey.JOIN_GROUP, JOIN_VERSION, body)
 
     def _wait(self, asked: Sequence[Question]) -> list[Any]:
-        """The answers, after the rebalance timeout if need be."""
+        """The answers, after the rebalance timeout if necessary."""
         for passes_ms in (0, REBALANCE_TIMEOUT_MS):
             if any(question.answer is None for question in asked):
                 self._nodes.clocks_ms[self._node_id] += passes_ms
@@ -128,7 +131,7 @@ class ProcessingGroup:
         return [question.body for question in asked]
 
     def _sync(self, consumers: Sequence[GroupConsumer], answers: Sequence[Any]) -> None:
-        """All of a generation get their assignments. Raises NotJoined."""
+        """All members of a generation receive their assignments. Raises NotJoined."""
         asked = []
         for consumer, joined in zip(consumers, answers, strict=True):
             consumer.identity = consumer.identity._replace(generation_id=joined["generation_id"])
@@ -154,11 +157,12 @@ class ProcessingGroup:
         }
         return self._nodes.send(self._node_id, ApiKey.SYNC_GROUP, SYNC_VERSION, body)
 
-    # ---- what the group makes of identities
+    # ---- how the group answers identities
 
     def refusals(self) -> View:
-        """What each identity is answered, and then who claims to be no member: by Heartbeat,
-        OffsetCommit, TxnOffsetCommit. Nothing is committed: the coordinator only decides."""
+        """The errors with which the group answers each identity, and last a request without a
+        member id, to Heartbeat, OffsetCommit and TxnOffsetCommit. No offset is committed: the
+        coordinator only decides."""
         nobody = [GroupMetadata(GROUP)] if self.given else []
         return tuple([self._refusal(identity) for identity in [*self.given, *nobody]])
 
@@ -180,11 +184,11 @@ class ProcessingGroup:
         return tuple([ErrorCode(error).name for error in answers])
 
 
-# What the group has to make of them
+# The answers that the group must give
 
 
 Joins = tuple[tuple[int, int], ...]
-"""(member, which process of its) of those who were assigned the input, in order."""
+"""(member, number of its process) for each process to which the input was assigned, in order."""
 
 
 NOBODY: Final = (
@@ -192,18 +196,19 @@ NOBODY: Final = (
     ErrorCode.UNKNOWN_MEMBER_ID.name,
     ErrorCode.NONE.name,
 )
-"""What is answered who claims to be no member of a group that has some: only producers of before
-KIP-447 commit in its name."""
+"""The errors for a request without a member id, in a group that has members. Only producers of
+before KIP-447 commit so."""
 
 
 def expected_refusals(joins: Joins) -> View:
-    """What each identity is answered, by the rules above, and then who is no member."""
+    """The errors for each identity, by the rules above, and last for a request without a
+    member id."""
     of_members = [(expected_refusal(joins, i),) * 3 for i in range(len(joins))]
     return (*of_members, NOBODY) if joins else ()
 
 
 def expected_refusal(joins: Joins, index: int) -> str:
-    """What one identity is answered."""
+    """The errors for one identity."""
     member, process = joins[index]
     later = joins[index + 1 :]
     if not later:

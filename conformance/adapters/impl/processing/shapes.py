@@ -1,4 +1,4 @@
-"""How groups that process are compared, and where the system has what.
+"""The shapes in which processing groups are compared, and the topics that the system uses.
 
 Both sides make the same view, in the model's numbers.
 """
@@ -11,8 +11,8 @@ from typing import Final
 from conformance.judging.system import Many, Shape
 
 INPUT: Final = (("in", 0), ("in", 1), ("other", 0))
-"""What the input's records are read from: each has one record, and an offset, for one of the
-model's. A commit has a row for each."""
+"""The partitions of the input. For one record, and one offset, of the model, each of these has one.
+A commit has a row for each partition."""
 
 WORLD: Final[Mapping[str, Shape]] = {
     "members": Many(dict.fromkeys(("phase", "position"))),
@@ -24,9 +24,9 @@ WORLD: Final[Mapping[str, Shape]] = {
     "progress": Many(None),
     "read_committed": Many(None),
 }
-"""`identities` are those that the group has given, one a generation, and the error that each is
-answered with; `committed` has the rows of INPUT, and so has what is pending, by member; `stable` is
-what OffsetFetch answers to those who require it; `read_committed` is what a reader of the output
-gets, as (input offset, member)."""
+"""`identities` has the identities that the group has given, one a generation, each with the error
+that the group answers to it. `committed` has the rows of INPUT; `pending` has these rows by member.
+`stable` is the answer of OffsetFetch to clients that require stable offsets. `read_committed` is
+what a reader of the output gets, as (input offset, member)."""
 
 UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"

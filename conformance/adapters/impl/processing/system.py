@@ -1,14 +1,14 @@
-"""`impl` as a group that processes: its nodes, its members, and what each event does there.
+"""`impl` as a processing group: its nodes, its members, and how each event acts on them.
 
-1. The output, the group, and the coordinator of each transactional id are on nodes of their own. A
-   coordinator leads two partitions of its log; the second one has nothing, and is loaded last.
-2. An event of the model is what its application does: all requests that it takes, answered.
-3. Time passes where the model says so. A transaction lasts too long by 1 ms, and not before.
-4. With a member that crashes go the coordinators. Those that are elected read their logs, unless
-   markers are on their way: then they would be sent twice.
+1. The output, the group, and the coordinator of each transactional id are on separate nodes. A
+   coordinator leads two partitions of its log; the second is empty, and is loaded last.
+2. An event of the model is an action of its application, with all requests that it sends, answered.
+3. Time passes where the model says so. A transaction exceeds its time-out by 1 ms, and not before.
+4. When a member crashes, the coordinators fail over, too. The new ones read their logs, unless
+   markers are under way: those would be sent twice.
 
-Theory of operation: a method for each event of `model.processing.world`, under its name; `view` is
-what is there then. A guard of the model is no method's concern: traces have it behind them.
+Theory of operation: each event of `model.processing.world` has a method with its name. `view` shows
+the state after it. Methods do not check the model's guards: a trace has passed them already.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ FATES: Final[Mapping[str, str]] = {"OPEN": "PENDING", "COMMITS": "COMMITTED", "A
 KINDS: Final = {ControlType.COMMIT: "COMMITTED", ControlType.ABORT: "ABORTED"}
 
 AT_ONCE: Final = ErrorCode.CONCURRENT_TRANSACTIONS
-"""What InitProducerId is answered with while it aborts what was open."""
+"""The error of InitProducerId while it aborts an open transaction."""
 
 
 class AnswerMismatch(AssertionError):
-    """A request is answered otherwise than its step needs it."""
+    """A request was not answered as its step needs."""
 
 
 class ImplProcessing:
@@ -89,7 +89,7 @@ class ImplProcessing:
         self.reset()
 
     def reset(self) -> None:
-        """Nobody is up, and nothing is processed."""
+        """No process is up, and no record is processed."""
         members = self._k.bounds.members
         nodes = self._nodes = Nodes(self._config, self._data_node)
         nodes.create(TRANSACTION_STATE_TOPIC, [*range(1, self._ids + 1)] * LOGS_A_NODE)
@@ -106,7 +106,7 @@ class ImplProcessing:
         self._positions = [-1] * members
         self._owners = [-1] * self._ids
 
-    # ---- who is who
+    # ---- nodes and coordinators
 
     def _id_of(self, member: int) -> int:
         return member if self._is_of_member else 0
@@ -135,7 +135,7 @@ class ImplProcessing:
     # ---- members
 
     def member_starts(self, member: int) -> None:
-        """With an id of its own it calls `initTransactions`."""
+        """A member with an id of its own calls `initTransactions`."""
         self._membership.start(member)
         process = self._new_process(member)
         if self._is_transactional and self._is_of_member:
@@ -143,11 +143,11 @@ class ImplProcessing:
         self._phases[member] = "UP"
 
     def start_aborts(self, member: int) -> None:
-        """InitProducerId of a process that comes up."""
+        """InitProducerId of a process that starts."""
         self._ask_producer_id(member)
 
     def owner_fences(self, member: int, other: int) -> None:
-        """The same, by the one that has been assigned the input."""
+        """InitProducerId of the member to which the input has been assigned."""
         self._ask_producer_id(member)
 
     def _ask_producer_id(self, member: int) -> None:
@@ -160,12 +160,13 @@ class ImplProcessing:
         expect(answer["error_code"], AT_ONCE)
 
     def member_joins(self, member: int) -> None:
-        """The group gives it the input."""
+        """The group assigns the input to the member."""
         self._identities[member] = self._membership.join(member)
         self._phases[member], self._positions[member] = "ASSIGNED", -1
 
     def offset_is_fetched(self, member: int) -> None:
-        """OffsetFetch, behind `initTransactions` where the input's id is its owner's."""
+        """OffsetFetch; before it `initTransactions`, if the transactional id belongs to the input's
+        owner."""
         if self._is_transactional and not self._is_of_member:
             self._new_process(member).initialize()
         offsets = self._fetch_offsets()
@@ -174,7 +175,7 @@ class ImplProcessing:
         self._phases[member], self._positions[member] = "READY", max(offsets[0], 0)
 
     def _fetch_offsets(self) -> list[int]:
-        """What OffsetFetch says of each row. Raises AnswerMismatch."""
+        """The answer of OffsetFetch for each row. Raises AnswerMismatch."""
         topics: dict[str, list[int]] = {}
         for name, index in INPUT:
             topics.setdefault(name, []).append(index)
@@ -204,8 +205,7 @@ class ImplProcessing:
         self._positions[member] += 1
 
     def offset_is_committed(self, member: int) -> None:
-        """TxnOffsetCommit, or OffsetCommit. After an error the application aborts, and joins
-        again."""
+        """TxnOffsetCommit, or OffsetCommit. After an error the application aborts, and rejoins."""
         offset = self._positions[member] + 1
         if self._is_transactional:
             is_committed = self._commit_in_transaction(member, offset)
@@ -229,7 +229,8 @@ class ImplProcessing:
         return True
 
     def _commit_plainly(self, member: int, offset: int) -> bool:
-        """Each row has the same answer: the group's word on the member."""
+        """Commit without a transaction. All rows have the same answer: the group's decision on the
+        member."""
         _, generation_id, member_id, instance_id = self._identities[member]
         row = {"committed_offset": offset, "committed_metadata": str(member)}
         body = {
@@ -255,9 +256,9 @@ class ImplProcessing:
         self._finish_record(member)
 
     def member_is_told(self, member: int) -> None:
-        """Whatever it asks next, its producer is fenced; while markers are on their way it is only
-        told to ask again, without an end. Where it asks nothing, its id has another owner. Raises
-        AnswerMismatch."""
+        """The member's next request tells it that its producer is fenced. While markers are under
+        way, the answer only asks it to retry, without an end. If the member has no next request,
+        its transactional id has another owner. Raises AnswerMismatch."""
         process, phase = self._processes[member], self._phases[member]
         if process is not None and phase in ASKS:
             is_busy = self._progress_of(self._id_of(member)) != "NONE"
@@ -272,7 +273,8 @@ class ImplProcessing:
         self._stop(member)
 
     def _end_fenced(self, process: Process, *, is_busy: bool) -> None:
-        """An application that may abort does so, and hears of it then. Raises AnswerMismatch."""
+        """An application that may abort does so, and learns then that it is fenced. Raises
+        AnswerMismatch."""
         if not process.is_dead:
             with suppress(ProducerError):
                 try:
@@ -310,14 +312,14 @@ class ImplProcessing:
         self._nodes.advance(node_id)
 
     def group_gets_marker(self, member: int) -> None:
-        """All markers of the transaction arrive, the group's as the last."""
+        """All markers of the transaction arrive, the group's last."""
         source = self._coordinator_of(member)
         self._nodes.deliver_markers(source, (self._data_node, self._group_node))
 
-    # ---- what is there
+    # ---- the observable state
 
     def view(self) -> View:
-        """Shaped as WORLD."""
+        """The state of nodes and members, shaped as WORLD."""
         members = tuple(zip(self._phases, self._positions, strict=True))
         offsets = self._group_offsets()
         return (
@@ -341,7 +343,7 @@ class ImplProcessing:
         return "NONE" if image is None else PROGRESS.get(image.state, "NONE")
 
     def _progress(self) -> tuple[str, ...]:
-        """By member: what is open under an id is whose it is."""
+        """The progress by member: whoever owns an id owns its open transaction."""
         found = ["NONE"] * self._k.bounds.members
         for number, owner in enumerate(self._owners):
             if self._is_transactional and owner >= 0:
@@ -355,7 +357,7 @@ class ImplProcessing:
         return found
 
     def _fetched(self, *, require_stable: bool) -> tuple[int | str, ...]:
-        """What OffsetFetch answers, row by row; 0 where there is no offset yet."""
+        """The answer of OffsetFetch, row by row; 0 where no offset is committed yet."""
         offsets = self._nodes.by_id[self._group_node].coordinators.offsets
         rows = offsets.fetch(GROUP, INPUT, require_stable=require_stable).rows
         return tuple([row.error.name if row.error else max(row.offset, 0) for row in rows])
@@ -365,7 +367,7 @@ class ImplProcessing:
         return rows[0] if len(set(rows)) == 1 else rows
 
     def _pending(self, offsets: GroupOffsets) -> View:
-        """By member, the offset of each row that waits for its transaction."""
+        """By member, the offset of each row that is pending in its transaction."""
         found: list[View] = [()] * self._k.bounds.members
         for waiting in offsets.pending.values():
             by_row = {(key.topic, key.partition): value for key, value in waiting.items()}
@@ -375,8 +377,8 @@ class ImplProcessing:
         return tuple(found)
 
     def _output(self) -> View:
-        """The records of the output, and what was decided of each: by a marker behind it, or by its
-        transaction's coordinator."""
+        """The records of the output, each with its decision: by a marker after it, or by the
+        coordinator of its transaction."""
         decided: dict[int, str] = {}
         found = []
         progress = self._progress()
@@ -405,11 +407,11 @@ ASKS: Final[Mapping[str, Any]] = {
     "PRODUCED": lambda process, offset: process.commit_offset(offset + 1, GroupMetadata(GROUP)),
     "OFFSET_SENT": lambda process, offset: process.commit(),
 }
-"""What a process that does not know that it is fenced asks next, by its phase."""
+"""The next request of a process that does not know that it is fenced, by its phase."""
 
 
 def refuse(release: str) -> None:
-    """Raises NotApplicable for a release that `impl` has no rules of."""
+    """Raises NotApplicable for a release whose rules `impl` does not have."""
     oldest = min(RULES, key=numbers)
     if numbers(release) < numbers(oldest):
         raise NotApplicable(
@@ -419,26 +421,27 @@ def refuse(release: str) -> None:
 
 
 def expect_busy(is_busy: bool) -> None:
-    """Raises AnswerMismatch where a call should have ended."""
+    """Raises AnswerMismatch if a call should have ended."""
     if not is_busy:
         raise AnswerMismatch("a fenced producer asks without an end")
 
 
 def expect(code: int, error: ErrorCode) -> None:
-    """Raises AnswerMismatch."""
+    """Raises AnswerMismatch if the answer has another error."""
     if code != error:
         raise AnswerMismatch(f"{ErrorCode.of(code).name} instead of {error.name}")
 
 
 def kind_of(batch: RecordBatch) -> str:
-    """What a marker says."""
+    """The decision in a marker."""
     marker = read_marker(batch.records[0])
     return "NONE" if marker is None else KINDS[ControlType(marker.control_type)]
 
 
 @cache
 def transactional_id(number: int, ids: int) -> str:
-    """The id of that number, which is in the partition of that number."""
+    """A transactional id for this number, chosen so that it is placed in the partition of this
+    number."""
     names = (f"x{number}-{i}" for i in range(1_000))
     return next(name for name in names if partition_for(name, ids * LOGS_A_NODE) == number)
 

@@ -1,6 +1,6 @@
-"""Lockstep of a group that processes: `impl`'s nodes and members against the model's world.
+"""Lockstep of a processing group: `impl`'s nodes and members against the model's world.
 
-Each identity that the group has given is offered to it again after each step: all but the last are
+After each step, each identity that the group has given is offered to it again: all but the last are
 refused, each for its own reason (`membership`).
 """
 
@@ -17,7 +17,7 @@ from conformance.judging.system import NotApplicable, View
 from conformance.judging.world_lockstep import WorldJudge, WorldTables
 
 IDENTITIES: Final = 1
-"""Where they are in a view."""
+"""The place of the identities in a view."""
 
 
 class ProcessingJudge(WorldJudge):
@@ -37,7 +37,7 @@ class ProcessingJudge(WorldJudge):
         super().begin()
 
     def note(self, rule: str, choices: Sequence[int]) -> None:
-        """Who joins, and as which process: that is the group's business alone."""
+        """Note which member joins, with which process: the model does not count processes."""
         if rule == "member_starts":
             self._processes[choices[0]] += 1
         if rule == "member_joins":
@@ -45,12 +45,12 @@ class ProcessingJudge(WorldJudge):
             self._joins += ((member, self._processes[member]),)
 
     def expected(self) -> View:
-        """The model's world, with what each identity is answered."""
+        """The view of the model's world, with the expected answer to each identity."""
         view = self.node.view
         return (*view[:IDENTITIES], expected_refusals(self._joins), *view[IDENTITIES + 1 :])
 
     def observed_world(self) -> Any:
-        """The model's last world, with the output and the group's offset that the system has."""
+        """The model's last world, with the system's output and group offset."""
         model, world, view = self.tables.model, self.node.world, self.system.view()
         fates = model.messages.Fate.__members__
         output = tuple(
@@ -74,5 +74,5 @@ def judge_of_impl(tables: WorldTables, actors: str, on: str) -> ProcessingJudge:
 
 
 def observed_world(judge: ProcessingJudge) -> Any:
-    """What the system shows of the guarantees."""
+    """The properties that the system shows of the guarantees."""
     return judge.observed_world()

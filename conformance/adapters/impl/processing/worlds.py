@@ -1,4 +1,4 @@
-"""What of the model's world of processing is compared."""
+"""The part of the model's processing world that is compared."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ def tables_of(k: Any) -> WorldTables:
 
 
 def errors_of(rule: str, world: Any, choices: Sequence[int]) -> Iterator[str]:
-    """What the group answers to a commit of offsets: who is refused joins again."""
+    """The errors with which the group answers a commit of offsets: a member that is refused
+    rejoins."""
     if rule == "offset_is_committed":
         is_refused = world.members[choices[0]].phase.name == "UP"
         yield "ILLEGAL_GENERATION" if is_refused else "NONE"
 
 
 def view_of(world: Any) -> View:
-    """Shaped as WORLD, but for the identities, which the model does not have."""
+    """A world of the model, shaped as WORLD. It has no identities, because the model has none."""
     group, store = world.group, world.store
     rows = len(INPUT)
     waits = any(offset != NO_OFFSET for offset in group.pending.values())
@@ -43,8 +44,8 @@ def view_of(world: Any) -> View:
 
 
 def read_committed(store: Any) -> View:
-    """What a reader of committed records gets: what is before the first record whose transaction
-    has no marker yet. A transaction has one record, its member's last."""
+    """The records that a reader of committed records gets: those before the first record whose
+    transaction has no marker yet. A transaction has one record, the last of its member."""
     last = {slot.member: i for i, slot in enumerate(store.output)}
     open_ones = [i for m, i in last.items() if store.progress[m].name != "NONE"]
     visible = store.output[: min(open_ones, default=len(store.output))]

@@ -1,1 +1,1 @@
-"""`impl`'s brokers and controller, where producer ids come from."""
+"""`impl`'s brokers and controller, which allocate producer ids."""

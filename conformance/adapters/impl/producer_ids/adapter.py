@@ -1,4 +1,4 @@
-"""The adapter of producer ids."""
+"""The adapter of the composition `producer_ids`."""
 
 from __future__ import annotations
 

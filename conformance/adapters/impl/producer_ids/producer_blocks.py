@@ -1,13 +1,15 @@
 """`impl`'s producer ids against `model.producer_ids`: brokers, their blocks, and the controller.
 
-1. An id of the model is a part of a block of `impl`'s: half of one where the model's have two ids.
-   Kafka's index of 900, at which a broker asks for its next block, is in the model's last part.
-2. There are as many blocks as the scope has: the controller begins near the last producer id.
-3. A request whose answer is lost is sent again by the broker's channel: it stays on its way.
-4. A broker that restarts has a new epoch, and the controller gives nothing to the one before.
+1. An id of the model stands for a part of a block of `impl`: half a block if blocks of the model
+   have two ids. Index 900, at which Kafka's broker asks for its next block, is in the last part.
+2. The controller begins near the last producer id, so that it has as many blocks as the scope.
+3. If the answer to a request is lost, the broker's channel sends the request again, so it stays
+   under way.
+4. A broker that restarts has a new epoch; the controller gives no block to the previous epoch.
 
-Theory of operation: a method for each event, under its name. A block that is used up gives way to
-the next one when an id is wanted, which nobody can see: views show the next one at once.
+Theory of operation: each event has a method with its name. The broker replaces a used block by the
+next one only when it needs an id. Nobody can see the difference, so views show the next block at
+once.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class ImplProducerIds:
         self.reset()
 
     def reset(self) -> None:
-        """No block was ever taken."""
+        """No block was ever allocated."""
         brokers = range(self._k.bounds.brokers)
         self._now_ms = 0
         self._blocks = ProducerIdBlocks(self._first)
@@ -74,10 +76,11 @@ class ImplProducerIds:
     # ---- producers
 
     def producer_asks(self, broker: int) -> None:
-        """A request is on its way."""
+        """A producer's request is under way."""
 
     def producer_id_is_given(self, broker: int) -> None:
-        """As many ids as one of the model's stands for. Raises UnexpectedEffects."""
+        """The broker gives as many ids as one id of the model stands for. Raises
+        UnexpectedEffects."""
         given = [self._generate(broker) for _ in range(self._part)]
         ids = [producer_id for error, producer_id in given if not error]
         if ids != [*range(ids[0], ids[0] + self._part)]:
@@ -86,7 +89,7 @@ class ImplProducerIds:
         self._ids.update(ids)
 
     def producer_id_is_refused(self, broker: int) -> None:
-        """COORDINATOR_LOAD_IN_PROGRESS. Raises UnexpectedEffects."""
+        """The broker answers COORDINATOR_LOAD_IN_PROGRESS. Raises UnexpectedEffects."""
         self._now_ms += RETRY_BACKOFF_MS
         error, _ = self._generate(broker)
         if error is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -100,10 +103,10 @@ class ImplProducerIds:
     # ---- brokers
 
     def block_turns_over(self, broker: int) -> None:
-        """With the next id."""
+        """Happens with the next id."""
 
     def broker_restarts(self, broker: int) -> None:
-        """Its blocks are lost; see rule 4. Raises UnexpectedEffects."""
+        """The broker loses its blocks; see rule 4. Raises UnexpectedEffects."""
         old, self._epochs[broker] = self._epochs[broker], self._epochs[broker] + 1
         self._controller.register(broker, self._epochs[broker])
         self._managers[broker], self._requests[broker] = ProducerIdManager(), 0
@@ -112,7 +115,7 @@ class ImplProducerIds:
             raise UnexpectedEffects(f"broker {broker} of before gets {answer}")
 
     def block_is_allocated(self, broker: int) -> None:
-        """The controller answers; its answer comes twice, and counts once."""
+        """The controller answers; its answer arrives twice, and counts once."""
         answer = self._ask(broker)
         self._requests[broker] -= 1
         check_unanswered(self._managers[broker], self._now_ms)
@@ -120,20 +123,20 @@ class ImplProducerIds:
             self._managers[broker].receive(answer, self._now_ms)
 
     def block_is_allocated_unheard(self, broker: int) -> None:
-        """The controller's answer is lost."""
+        """The network loses the controller's answer."""
         self._ask(broker)
 
     def _ask(self, broker: int) -> Any:
-        """The answer to the request that is on its way. Raises UnexpectedEffects."""
+        """The controller's answer to the request under way. Raises UnexpectedEffects."""
         self._now_ms += RETRY_BACKOFF_MS
         if not self._requests[broker]:
             raise UnexpectedEffects(f"broker {broker} does not ask for a block")
         return self._controller.allocate(broker, self._epochs[broker])
 
-    # ---- what is there
+    # ---- the observable state
 
     def view(self) -> View:
-        """Shaped as SHAPE."""
+        """The state of brokers and controller, shaped as SHAPE."""
         given = sorted({(producer_id - self._first) // self._part for producer_id in self._ids})
         latest = self._block_of(self._blocks.next_producer_id) - 1
         brokers = tuple(map(self._broker_view, self._managers, self._requests))
@@ -150,8 +153,8 @@ class ImplProducerIds:
 
 
 def check_unanswered(manager: ProducerIdManager, now_ms: int) -> None:
-    """A broker whose request is on its way does not ask again; once it has given up it does, at
-    once, and once it has heard of nothing that it can use, after a backoff. Raises
+    """Check when a broker repeats a request. It does not while the request is under way. It does at
+    once after it has given up, and after a backoff if the answer was of no use. Raises
     UnexpectedEffects."""
     before = ProducerIdBlock(manager._block.first_producer_id - 1, BLOCK_SIZE)
     for what, expected in (
@@ -172,13 +175,13 @@ def check_unanswered(manager: ProducerIdManager, now_ms: int) -> None:
 
 
 def asks(manager: ProducerIdManager, now_ms: int) -> bool:
-    """Whether it asks for a block where an id is wanted and none is left."""
+    """Whether the broker asks for a block when an id is needed and its block is used up."""
     manager.generate(now_ms)
     return manager.take_request()
 
 
 def turned_over(block: int, used: int, next_block: int, k: Any, requests: int) -> View:
-    """A broker, with its next block in use where it has no other; `requests` are on their way."""
+    """A broker that uses its next block once its block is used up; `requests` are under way."""
     is_empty = block == NONE or used == k.bounds.block_size
     if is_empty and next_block != NONE:
         return (next_block, 0, NONE, requests)
@@ -205,7 +208,7 @@ def judge_of_impl(tables: WorldTables, actors: str, on: str) -> WorldJudge:
 
 
 def observed_world(judge: WorldJudge) -> Any:
-    """The model's last world, with the ids that the system has given."""
+    """The model's last world, with the ids that the system has given out."""
     _, _, given, repeated = judge.system.view()
     bits = sum(1 << producer_id for producer_id in given)
     return replace(judge.node.world, given=Set(bits), repeated=repeated)

@@ -1,1 +1,1 @@
-"""Parts that the adapters of several compositions share: snapshots, nodes, the last epoch."""
+"""Parts shared by the adapters of several compositions: snapshots, nodes, the last epoch."""

@@ -1,4 +1,4 @@
-"""What the adapter of each composition brings: its folder has one in `adapter.py`."""
+"""The interface of a composition's adapter: its folder has one in `adapter.py`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from conformance.judging.judge import Lockstep
 
 
 class CompositionAdapter(NamedTuple):
-    """The parts that judge `impl` by a composition.
+    """The functions that judge `impl` by a composition.
 
-    `tables` are those of a configuration. `judge` takes them, the actors under test and the form of
-    messages; it raises NotApplicable. `observed_world` makes a world of what a judged system shows.
+    `tables` makes the tables of a configuration. `judge` takes them, the actors under test and the
+    form of messages; it raises NotApplicable. `observed_world` makes a world of what a judged
+    system shows.
     """
 
     tables: Callable[[Any], Any]

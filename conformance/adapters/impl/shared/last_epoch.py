@@ -1,8 +1,8 @@
-"""The last epoch of Kafka, as near as a scope has it.
+"""Moves Kafka's last epoch as near as a scope has it.
 
-A producer id has 32768 epochs, and no short trace comes to the last. While an actor of `impl` moves
-in a scope whose epochs end, the number of the last epoch is the scope's: all that `impl` does with
-it is done with that one.
+A producer id has 32768 epochs, and no short trace reaches the last. While an actor of `impl` moves
+in a scope whose epochs end, `impl` uses the scope's number for the last epoch. All of `impl`'s
+handling of the last epoch then applies to that number.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ NAMES: Final[tuple[tuple[ModuleType, str], ...]] = (
     (transactions, "LAST_EPOCH"),
     (sequence_manager, "LAST_EPOCH"),
 )
-"""Where the number stands."""
+"""The modules and names that hold the number."""
 
 
 @contextmanager
 def last_epoch(number: int) -> Iterator[None]:
-    """Meanwhile the last epoch is this one."""
+    """Within this context, the last epoch is this one."""
     before = [getattr(module, name) for module, name in NAMES]
     for module, name in NAMES:
         setattr(module, name, number)
@@ -39,12 +39,12 @@ def last_epoch(number: int) -> Iterator[None]:
 
 
 def present_last_epoch() -> int:
-    """The last epoch, as `impl` has it now."""
+    """The last epoch that `impl` uses now."""
     module, name = NAMES[0]
     number: int = getattr(module, name)
     return number
 
 
 def last_epoch_of(bounds: Any) -> AbstractContextManager[None]:
-    """Meanwhile the last epoch is that of the scope, if its epochs end."""
+    """Within this context, the last epoch is that of the scope, if its epochs end."""
     return last_epoch(bounds.max_epoch) if bounds.epochs_end else nullcontext()

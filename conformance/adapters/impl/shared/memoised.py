@@ -1,8 +1,8 @@
-"""Memoised actors: what one did in the same state, with the same input, is looked up.
+"""Memoised actors: the result of a step is looked up by the actor's state and the input.
 
 Theory of operation: `SnapshotStore` keeps an actor's states as bytes. Traces of a cover share most
-of their states, and an actor has far fewer than the world. Inputs are compared by what they are, so
-equal messages have to be one object (`Interner`).
+of their states, and an actor has far fewer states than the world. Inputs are compared by identity,
+so equal messages have to be one object (`Interner`).
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from conformance.judging.system import Reaction, View
 
 
 class MemoisedActor:
-    """An actor under the names of its methods. What moves it gives its state and what it sent, as a
-    `Reaction`, or nothing."""
+    """Wraps an actor under the names of its methods. A method that moves the actor returns a
+    `Reaction` with its state and messages, or nothing."""
 
     def __init__(self, actor: PicklableActor) -> None:
         self._store = SnapshotStore(actor)
         self._at = self._store.first
 
     def __getattr__(self, name: str) -> Callable[..., Reaction | None]:
-        """A method of the actor that moves it."""
+        """A method that moves the actor."""
         method = partial(self._step, name)
         setattr(self, name, method)
         return method
 
     def reset(self) -> None:
-        """It begins again."""
+        """Go back to the initial state."""
         self._at = self._store.first
 
     def view(self) -> View:
@@ -38,7 +38,7 @@ class MemoisedActor:
         return self._at.view
 
     def _step(self, name: str, *inputs: Any) -> Reaction | None:
-        """What the actor gives. Raises what it raises."""
+        """The result of the actor's step. Raises what the actor raises."""
         at = self._at
         known = at.known.get((name, *inputs)) or self._store.after(at, name, *inputs)
         self._at = known[0]
@@ -50,9 +50,10 @@ M = TypeVar("M")
 
 
 class Interner:
-    """One object for all messages with the same content.
+    """Keeps one object for all messages with the same content.
 
-    The limit keeps a long run small; what is dropped is another object when it comes again.
+    The limit keeps a long run small; a message that is dropped becomes another object when it
+    recurs.
     """
 
     LIMIT: Final = 100_000
@@ -61,7 +62,7 @@ class Interner:
         self._known: dict[str, Any] = {}
 
     def __call__(self, message: M) -> M:
-        """The message with this content that came first."""
+        """The first message that had this content."""
         content = repr(message)
         if len(self._known) >= self.LIMIT:
             self._known.clear()

@@ -1,11 +1,11 @@
 """Nodes of `impl` in one cluster, and the network between them.
 
-1. A request is answered before anything else happens. Markers alone wait, until the model delivers
+1. A request is answered before anything else happens. Only markers wait, until the model delivers
    them.
-2. Each node has a clock of its own, which moves only where the model lets something last too long.
+2. Each node has a clock of its own, which moves only where the model lets a time run out.
 
-Theory of operation: clients `ask` a node in bytes, or `send` what is answered later; what nodes
-send each other arrives at once. `deliver_markers` lets a coordinator's markers arrive.
+Theory of operation: clients `ask` a node in bytes, or `send` a request that is answered later.
+Messages between nodes arrive at once. `deliver_markers` lets a coordinator's markers arrive.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NodeRequest(NamedTuple):
 
     @property
     def header(self) -> Any:
-        """What it is, and its version."""
+        """The API and version of the request."""
         return decode_request(self.request.payload)[0]
 
     @property
@@ -44,8 +44,8 @@ class NodeRequest(NamedTuple):
 
 
 class Question:
-    """A request of a client. Once it `is_over`, `answer` is bytes, or None where there is none:
-    because of acks=0, or the connection was closed, for a `reason`."""
+    """A request of a client. Once it `is_over`, `answer` has the bytes, or None if no answer comes:
+    because of acks=0, or because the connection was closed for a `reason`."""
 
     def __init__(self, api_key: int, version: int) -> None:
         self._form = api_key, version
@@ -54,7 +54,7 @@ class Question:
         self.reason = ""
 
     def end(self, answer: bytes | None, reason: str = "") -> None:
-        """The node has done with it."""
+        """The node has finished the request."""
         self.is_over, self.answer, self.reason = True, answer, reason
 
     @property
@@ -67,7 +67,7 @@ class Question:
 
 
 class Nodes:
-    """So many nodes, numbered from 1."""
+    """This many nodes, numbered from 1."""
 
     def __init__(self, config: dict[str, Any], count: int, now_ms: int = 0) -> None:
         first = NodeConfig(**config)
@@ -97,8 +97,8 @@ class Nodes:
         return topic.partitions[partition]
 
     def elect(self, name: str) -> None:
-        """A topic's partitions are led by the last node for a while, and then again by those that
-        led them: who leads reads the log."""
+        """The last node leads a topic's partitions for a while, then the former leaders lead again:
+        a new leader reads the log."""
         topic = self.cluster.topics.get(name)
         assert topic is not None, "it was created"
         for partition, node_id in enumerate(topic.leader_ids):
@@ -110,24 +110,24 @@ class Nodes:
     # ---- clients
 
     def send(self, node_id: int, api_key: int, version: int, body: Any) -> Question:
-        """A request, which may be answered later."""
+        """Send a request that may be answered later."""
         question = Question(api_key, version)
         self.send_payload(node_id, encode_request(api_key, version, 0, CLIENT_ID, body), question)
         return question
 
     def send_payload(self, node_id: int, payload: bytes, question: Question) -> None:
-        """A request as bytes, without their size."""
+        """Send a request as bytes, without the size prefix."""
         node = self.by_id[node_id]
         self._carry(node_id, node.receive(question, payload, self.clocks_ms[node_id]))
 
     def ask(self, node_id: int, api_key: int, version: int, body: Any) -> Any:
-        """A request and its answer. Raises UnansweredRequest."""
+        """Send a request and return its answer. Raises UnansweredRequest."""
         return self.send(node_id, api_key, version, body).body
 
     # ---- the network, and time
 
     def advance(self, node_id: int) -> None:
-        """The node does what is due."""
+        """The node does everything that is due."""
         self._carry(node_id, self.by_id[node_id].advance(self.clocks_ms[node_id]))
 
     def deliver_markers(self, source: int, order: Sequence[int]) -> None:
@@ -139,11 +139,11 @@ class Nodes:
                 self._arrive(held)
 
     def waits(self, request: NodeRequest) -> bool:
-        """Whether a request between nodes waits on its way."""
+        """Whether a request between nodes waits in the network."""
         return request.is_marker
 
     def _carry(self, node_id: int, outputs: Iterable[Output]) -> None:
-        """What a node wants sent goes where it belongs."""
+        """Deliver a node's outputs to their receivers."""
         for output in outputs:
             if isinstance(output, BrokerRequest):
                 held = NodeRequest(node_id, output)

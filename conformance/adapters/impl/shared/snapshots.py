@@ -1,14 +1,14 @@
-"""Actors of `impl`, kept as snapshots: what one does in a state is computed once.
+"""Actors of `impl`, kept as snapshots, so that each step from a state is computed once.
 
-1. A snapshot is all that an actor is, as bytes. What it does with an input is a function of these
-   bytes and the input: it is made again from them, does its step, and is kept as bytes again.
-2. Nothing of an actor is left out but how far counters have come that nobody can see any more:
-   correlation ids while no request is open, tokens while no append is, guards while none is held;
-   a connection without a request is as good as none.
+1. A snapshot is the whole actor as bytes. Its step is a function of these bytes and the input: the
+   actor is restored from them, takes the step, and is stored as bytes again.
+2. A snapshot leaves out only the values of counters that nobody can see any more: correlation ids
+   while no request is open, tokens while no append is open, guards while none is held. A connection
+   without a request is treated as no connection.
 3. An actor that fails is not kept.
 
-Theory of operation: `SnapshotStore.after` looks up what is known of a snapshot and an input, and
-calls the actor only where nothing is. So a judge pays for each pair of state and input once,
+Theory of operation: `SnapshotStore.after` looks up the result of a snapshot and an input, and calls
+the actor only if the result is not known. So a judge computes each pair of state and input once,
 however many traces meet it. Inputs are compared as keys of a dict, so equal messages have to be one
 object.
 """
@@ -39,12 +39,12 @@ from impl.producer.transactional_requests import RequestVersions, TxnRequestQueu
 
 Reduced = tuple[Any, ...]
 MAX_SNAPSHOTS: Final = 100_000
-"""Of one actor, some 5 kB each; then it begins to learn again."""
+"""The most snapshots of one actor, some 5 kB each; then the store begins anew."""
 
 
 class PicklableActor(ABC):
-    """An actor that has snapshots: all that it has can be pickled, but for the attributes that are
-    no part of its state (`SHARED`: settings and caches), which its snapshots have in common."""
+    """An actor that can be pickled. Attributes in `SHARED` (settings and caches) are not part of
+    its state; all of its snapshots share them."""
 
     SHARED: ClassVar[frozenset[str]] = frozenset()
 
@@ -53,11 +53,11 @@ class PicklableActor(ABC):
         """Its state, in its shape."""
 
     def tidy(self) -> None:  # noqa: B027
-        """After each step: forget what is over, so that equal states are equal bytes."""
+        """Called after each step: forget what is over, so that equal states are equal bytes."""
 
 
 class ActorSnapshot:
-    """An actor at one time; `known` has what it does next, by call."""
+    """An actor at one time; `known` has the results of its next steps, by call."""
 
     __slots__ = ("known", "state", "view")
 
@@ -67,7 +67,7 @@ class ActorSnapshot:
         self.known: dict[tuple[Any, ...], tuple[ActorSnapshot, Any]] = {}
 
 
-# What is the same for all snapshots, or can be counted anew
+# Attributes that are the same for all snapshots, or are counted anew
 
 _SHARED: list[Any] = []
 
@@ -77,7 +77,7 @@ def _shared(index: int) -> Any:
 
 
 def _by_place(value: Any) -> Reduced:
-    """A value that never changes: kept once for the process."""
+    """Pickles a value that never changes as a reference; the process keeps it once."""
     if value not in _SHARED:
         _SHARED.append(value)
     return _shared, (_SHARED.index(value),)
@@ -135,7 +135,7 @@ def _producers(states: ProducerStates) -> Reduced:
 
 
 def _error(error: ProducerError) -> Reduced:
-    """Made again without its constructor, whose arguments an exception does not keep."""
+    """Rebuilds an exception without its constructor, whose arguments an exception does not keep."""
     return copyreg.__newobj__, (type(error), *error.args), vars(error)  # type: ignore[attr-defined]
 
 
@@ -160,10 +160,10 @@ _REDUCERS: Final[dict[type, Callable[[Any], Reduced]]] = {
 
 
 class SnapshotStore:
-    """All snapshots of one actor. `holds_guards`: a guard may be used much later, so
-    that no number of one is used twice. `during` is entered while the actor moves.
+    """All snapshots of one actor. With `holds_guards`, a guard may be used much later, so no number
+    of a guard is used twice. `during` is entered while the actor moves.
 
-    Raises NotApplicable where `impl` is compiled: its classes cannot be made again from bytes.
+    Raises NotApplicable if `impl` is compiled: its classes cannot be restored from bytes.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class SnapshotStore:
         self.first = self._snapshot(actor)
 
     def after(self, snapshot: ActorSnapshot, name: str, *given: Any) -> tuple[ActorSnapshot, Any]:
-        """The snapshot after a call of the actor's method, and what that returned.
+        """The snapshot after a call of the actor's method, and the result of the method.
 
         Raises what the method raises.
         """
@@ -201,7 +201,8 @@ class SnapshotStore:
         return known
 
     def ask(self, snapshot: ActorSnapshot, name: str, *given: Any) -> Any:
-        """What a method of the actor returns; nothing else stays. Raises what it raises."""
+        """The result of a method of the actor; its other effects are dropped. Raises what the
+        method raises."""
         known = snapshot.known.get((name, *given))
         if known is None:
             with self._during():
@@ -210,7 +211,7 @@ class SnapshotStore:
         return known[1]
 
     def actor(self, snapshot: ActorSnapshot) -> Any:
-        """The actor as it was: it may be changed."""
+        """A copy of the actor at that time; the caller may change it."""
         actor = pickle.loads(snapshot.state)
         vars(actor).update(self._shared_parts)
         return actor
@@ -234,7 +235,7 @@ class SnapshotStore:
         return found
 
     def _forget(self) -> None:
-        """Begin to learn again; snapshots in use stay valid."""
+        """Begin anew; snapshots in use stay valid."""
         for snapshot in self._snapshots.values():
             snapshot.known.clear()
         self._snapshots.clear()

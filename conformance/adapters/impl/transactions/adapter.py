@@ -1,4 +1,4 @@
-"""The adapter of transactions."""
+"""The adapter of the composition `transactions`."""
 
 from __future__ import annotations
 

@@ -1,27 +1,28 @@
-"""`impl`'s transactional producer core, driven as the model says.
+"""Drives `impl`'s transactional producer core as the model says.
 
-1. Time stands still: with no backoff and no linger, what waits is due at once. It moves only where
-   the delivery time of a batch is up.
-2. A producer knows a leader only while the model lets it send there, so that one poll sends one
-   batch, or one request to the coordinator.
-3. FindCoordinator is answered here, at once. Where the model says when a producer asks for its
-   coordinator (`find_coordinator`), it must have done so before its next request, and not else.
-4. Of requests with one priority any may go first, for Kafka's queue keeps no order among them: the
-   one that the model takes does.
-   What a new partition waits for is one of them.
-5. A request and its answer are one step, so a batch that left before a commit of offsets may arrive
-   behind it: the commit is put aside while the batch goes.
-6. A record for a new partition, and the commit behind it, waits while another is being added: an
-   application that sends while a turn of the sender is under way may be so late.
-7. Whether a batch waits for its next attempt or for its first answer when its time is up is the
-   model's choice: a connection that breaks and time that is up may come in either order.
-8. A new batch that the model sends while one before it waits to be sent again had left before the
-   answer to that one came: what waits is put aside while the new one goes.
+1. Time stands still: there is no backoff and no linger, so whatever waits is due at once. Time
+   moves only when the delivery time of a batch is up.
+2. A producer knows a leader only while the model lets it send there. So one poll sends one batch,
+   or one request to the coordinator.
+3. This module answers FindCoordinator at once. If the model says that a producer looks its
+   coordinator up (`find_coordinator`), the producer must have done so before its next request, and
+   it must not otherwise.
+4. Requests with the same priority may be sent in any order, since Kafka's queue keeps none: the one
+   that the model takes is sent first. The pending addition of a new partition is such a request.
+5. A request and its answer are one step. A batch that was sent before a commit of offsets may
+   therefore arrive after it: the commit is put aside while the batch is sent.
+6. A record for a new partition, and the commit after it, wait while another partition is being
+   added: an application that sends during a turn of the sender may be as late.
+7. When the time of a batch is up, the model chooses whether the batch waits for its next attempt or
+   for its first answer: the connection may break before or after the time is up.
+8. The model may send a new batch while an earlier one waits to be sent again. That batch left
+   before the answer to the earlier one came, so the waiting batch is put aside while the new one is
+   sent.
 
-Theory of operation: a method for each rule of `client` and `sender` in `model.transactions`, under
-its name. The model's calls are `impl`'s calls; what the model's manager sends is what `poll` gives,
-answers go to `receive`, a connection that breaks is `disconnected`. What a state does not matter
-for is not shown: see `view`.
+Theory of operation: each rule of `client` and `sender` in `model.transactions` has a method with
+its name. The model's calls are `impl`'s calls. The requests of the model's manager are those that
+`poll` returns; answers go to `receive`, and a connection that breaks is `disconnected`. Fields that
+do not matter in a state are hidden: see `view`.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ from impl.protocol.record_batch import NO_SEQUENCE
 
 COORDINATOR: Final = 1000
 GROUP_COORDINATOR: Final = 1001
-"""The nodes that coordinate; partition p is led by node p."""
+"""The nodes that coordinate; node p leads partition p."""
 NODES: Final = {
     CoordinatorType.TRANSACTION: COORDINATOR,
     CoordinatorType.GROUP: GROUP_COORDINATOR,
@@ -92,7 +93,7 @@ STATES: Final[Mapping[State, str]] = {
     State.ABORTABLE_ERROR: "ABORTABLE_ERROR",
     State.FATAL_ERROR: "FATAL_ERROR",
 }
-"""`impl`'s states by the model's names."""
+"""The model's names of `impl`'s states."""
 
 
 class Client(PicklableActor):
@@ -129,8 +130,9 @@ class Client(PicklableActor):
         self._may_find = self._has_found = False
 
     def view(self) -> View:
-        """Shaped as CLIENT. After the end nothing but identity and outcomes counts; what is not
-        sent any more is not shown where an abort is due; nor are numbers that begin anew."""
+        """The state of the client, shaped as CLIENT. After the end only identity and outcomes
+        count. While an abort is due, batches that will not be sent are hidden, and so are numbers
+        that begin anew."""
         core = self._core
         state = "COMMITTING" if self._holds_commit else STATES[core.state]
         outcomes = tuple(self._outcomes)
@@ -174,7 +176,7 @@ class Client(PicklableActor):
         )
 
     def _queued(self, partition: int) -> bool:
-        """A batch for it was never sent."""
+        """Whether a batch for the partition is queued that was never sent."""
         queue = self._core._accumulator._queues.get((TOPIC, partition), ())
         return any(batch.base_sequence == NO_SEQUENCE for batch in queue)
 
@@ -188,8 +190,8 @@ class Client(PicklableActor):
         return seen_offsets(state, membership, write, self._is_v2)
 
     def tidy(self) -> None:
-        """No leader is known until the model lets one be known; records that ended are told, and
-        counted only where more may follow."""
+        """Forget all leaders until the model makes one known. Records that ended are reported, and
+        stay counted only while more may follow."""
         self._core.update_metadata({})
         if self._core.state is not State.IN_TRANSACTION:
             self._written.clear()
@@ -240,7 +242,8 @@ class Client(PicklableActor):
         self._end()
 
     def _end(self) -> None:
-        """What the coordinator knows nothing of, and will not, is over with the next poll."""
+        """End the call. If the coordinator does not know the transaction, and never will, the next
+        poll ends it."""
         manager = self._core._transactions
         waiting = {request.api_key for *_, request in manager._queue._waiting}
         if not (manager._is_started or manager._new_partitions or waiting - {ApiKey.END_TXN}):
@@ -248,8 +251,8 @@ class Client(PicklableActor):
             self._settle()
 
     def give_up(self, partition: int, waits: bool) -> None:
-        """The delivery time of the batch that was sent is up, and that of no other; it `waits` to
-        be sent again, or its first request is on its way. See rule 7."""
+        """The delivery time of the batch that was sent is up, and of no other batch. The batch
+        `waits` to be sent again, or its first request is under way. See rule 7."""
         for batch in self._core._accumulator._incomplete:
             if batch.topic_partition == (TOPIC, partition):
                 batch.created_ms = self._now_ms - DELIVERY_TIMEOUT_MS
@@ -258,7 +261,7 @@ class Client(PicklableActor):
         self._core._expire_batches(self._now_ms)
         self._settle()
 
-    # ---- what it sends
+    # ---- requests
 
     def ask_producer_id(self) -> Sent:
         """InitProducerId."""
@@ -281,7 +284,7 @@ class Client(PicklableActor):
         return (self._to_coordinator(ApiKey.TXN_OFFSET_COMMIT),)
 
     def produce(self, instance: int, partition: int) -> Sent:
-        """Produce, of the newest batch. See rule 8."""
+        """Produce, with the newest batch. See rule 8."""
         queues, key = self._core._accumulator._queues, (TOPIC, partition)
         before = queues.get(key, deque())
         again = [batch for batch in before if batch.base_sequence != NO_SEQUENCE]
@@ -294,7 +297,7 @@ class Client(PicklableActor):
         return sent
 
     def produce_again(self, instance: int, partition: int) -> Sent:
-        """Produce, of the first batch in flight."""
+        """Produce, with the first batch in flight."""
         return self._produces(partition)
 
     def _produces(self, partition: int) -> Sent:
@@ -305,7 +308,7 @@ class Client(PicklableActor):
         return (sent,)
 
     def _ask(self, api_key: int) -> Sent:
-        """A request to the transaction coordinator. Raises UnexpectedEffects."""
+        """Send a request to the transaction coordinator. Raises UnexpectedEffects."""
         sent = self._to_coordinator(api_key)
         if self._is_told_when_to_find:
             if self._has_found != self._may_find:
@@ -314,8 +317,8 @@ class Client(PicklableActor):
         return (sent,)
 
     def _to_coordinator(self, api_key: int) -> tuple[View, Payload]:
-        """What goes to a coordinator now; one of `api_key` before its like. Raises
-        UnexpectedEffects."""
+        """The request that goes to a coordinator now; one of `api_key` goes before others of its
+        priority. Raises UnexpectedEffects."""
         manager = self._core._transactions
         if api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
             manager._enqueue_new_partitions()
@@ -333,8 +336,8 @@ class Client(PicklableActor):
             self._core._transactions._queue.retry(request, request.not_before_ms)
 
     def would_send(self) -> Refused:
-        """What goes out if all leaders are known, but not while they throttle, and what follows if
-        it is answered with an error; see `refusals`. The client is of no use after that. Raises
+        """The requests that the client sends if it knows all leaders and they do not throttle, and
+        its reaction to an error; see `refusals`. The client must not be used after that. Raises
         UnexpectedEffects."""
         if self._core.state in (State.FATAL_ERROR, State.UNINITIALIZED):
             return NOTHING_SENT
@@ -360,7 +363,7 @@ class Client(PicklableActor):
         return Refused(int(found[0].api_key), error, before, after, next_api, bumps)
 
     def _call_again(self) -> None:
-        """A call that is repeated before its result was seen gives the same one (KAFKA-13412).
+        """A call that is repeated before its result was seen returns the same result (KAFKA-13412).
         Raises UnexpectedEffects."""
         core = self._core
         calls = {
@@ -372,13 +375,13 @@ class Client(PicklableActor):
             raise UnexpectedEffects(f"a call while it is {core.state.value} is another one")
 
     def _serve_init_producer_id(self, version: int) -> None:
-        """The cluster serves no later version of InitProducerId."""
+        """Let the cluster serve no later version of InitProducerId."""
         newest = {**self._core._versions.newest, ApiKey.INIT_PRODUCER_ID: version}
         self._core._transactions._queue.versions = RequestVersions(newest)
 
     def loses_all(self) -> str:
-        """The state that follows, "" where nothing was sent: the delivery time of all that was sent
-        is up, and the cluster gives no new epochs. The client is of no use after that."""
+        """The state after the delivery time of all batches that were sent is up, in a cluster that
+        gives no new epochs; "" if no batch was sent. The client must not be used after that."""
         self._serve_init_producer_id(BUMP_SINCE - 1)
         sent = [b for b in self._core._accumulator._incomplete if b.base_sequence != NO_SEQUENCE]
         for batch in sent:
@@ -390,7 +393,7 @@ class Client(PicklableActor):
         return STATES[self._core.state] if sent else ""
 
     def _throttle(self, node_ids: Iterable[int]) -> None:
-        """Nodes have said that they throttle for a millisecond."""
+        """These nodes have said that they throttle for a millisecond."""
         nodes = self._core._in_flight._nodes
         for node_id in node_ids:
             node = nodes.setdefault(node_id, NodeQueue(node_id))
@@ -409,8 +412,8 @@ class Client(PicklableActor):
         return request_view(payload.api_key, payload.api_version, body, self._places), payload
 
     def _polled(self, leaders: dict[tuple[str, int], int], first: int = NONE) -> list[SendRequest]:
-        """What a poll sends, but for FindCoordinator, which is answered. `first`: the API of what
-        goes before its like."""
+        """The requests of a poll without FindCoordinator, which is answered. A request of the API
+        `first` goes before others of its priority."""
         self._core.update_metadata(leaders)
         while True:
             if first != NONE:
@@ -433,35 +436,35 @@ class Client(PicklableActor):
         self._core.receive(correlation_id, body, self._now_ms)
 
     def _polls(self, leaders: tuple[()]) -> None:
-        """A poll that sends nothing. Raises UnexpectedEffects."""
+        """Poll, and check that nothing is sent. Raises UnexpectedEffects."""
         found = self._polled(dict(leaders))
         if found:
             raise UnexpectedEffects(f"poll gives {found}")
 
-    # ---- what it receives
+    # ---- answers
 
     def on_producer_id(self, answer: Payload) -> None:
-        """InitProducerId is answered."""
+        """The client receives the answer to InitProducerId."""
         self._receive(answer)
 
     def on_partitions_added(self, partitions: object, answer: Payload) -> None:
-        """AddPartitionsToTxn or AddOffsetsToTxn is answered."""
+        """The client receives the answer to AddPartitionsToTxn or AddOffsetsToTxn."""
         self._receive(answer)
 
     def on_ended(self, answer: Payload) -> None:
-        """EndTxn is answered."""
+        """The client receives the answer to EndTxn."""
         self._receive(answer)
 
     def on_produced(self, partition: int, answer: Payload) -> None:
-        """Produce is answered."""
+        """The client receives the answer to Produce."""
         self._receive(answer)
 
     def on_produced_again(self, partition: int, answer: Payload) -> None:
-        """Produce is answered, of the first batch in flight."""
+        """The client receives the answer to Produce for the first batch in flight."""
         self._receive(answer)
 
     def on_offsets_committed(self, partition: int, answer: Payload) -> None:
-        """TxnOffsetCommit is answered."""
+        """The client receives the answer to TxnOffsetCommit."""
         self._receive(answer)
 
     def _receive(self, answer: Payload) -> None:
@@ -470,7 +473,7 @@ class Client(PicklableActor):
         self._settle()
 
     def find_coordinator(self) -> None:
-        """It may ask who its coordinator is, and must before its next request."""
+        """Let the client look its coordinator up; it must do so before its next request."""
         self._may_find = True
 
     def lose_coordinator(self) -> None:
@@ -478,18 +481,18 @@ class Client(PicklableActor):
         self._disconnect(COORDINATOR)
 
     def lose_leader(self, partition: int) -> None:
-        """The connection to a partition's leader breaks, or to the group's coordinator."""
+        """The connection to the leader of a partition, or to the group's coordinator, breaks."""
         self._disconnect(GROUP_COORDINATOR if partition == self._of_group else partition)
 
     def _disconnect(self, node_id: int) -> None:
         self._core.disconnected(node_id, self._now_ms)
         self._settle()
 
-    # ---- what the application is told
+    # ---- outcomes for the application
 
     def _settle(self) -> None:
-        """Calls that have ended return, and what was held goes on. What a loop of the sender begins
-        with is done at once."""
+        """Return the calls that have ended, and continue with what was put aside. Steps at the
+        beginning of the sender's loop are taken at once."""
         self._core._transactions.maybe_resolve_sequences()
         if self._core.state is State.ABORTABLE_ERROR:
             self._polls(())
@@ -510,7 +513,7 @@ class Client(PicklableActor):
         self._outcomes[-1:] = [ENDED.get(asked, asked)] if self._outcomes else []
 
     def _hand_over(self) -> None:
-        """What was held: records, then the call behind them."""
+        """Hand over what was put aside: records, then the call after them."""
         goes_on = self._core.state is State.IN_TRANSACTION
         for partition in sorted(self._held) if goes_on else ():
             self._append(partition, self._held[partition])
@@ -521,7 +524,7 @@ class Client(PicklableActor):
 
 
 ENDED: Final[Mapping[str, str]] = {"COMMIT_ASKED": "COMMITTED", "ABORT_ASKED": "ABORTED"}
-"""What an outcome becomes when the call has ended well."""
+"""The outcome of a transaction when its call has succeeded."""
 
 
 def seen_partition(
@@ -533,9 +536,9 @@ def seen_partition(
     is_v2: bool,
     bump_is_due: bool,
 ) -> View:
-    """A partition as it is compared: what is queued while an abort is due is not sent any more,
-    and sequences that begin anew with the next transaction are not looked at. `earlier` are the
-    first sequences of what is in flight before the newest batch."""
+    """The compared part of a partition's state. While an abort is due, queued batches are hidden
+    because they are not sent any more. Sequences that begin anew with the next transaction are
+    hidden, too. `earlier` has the first sequences of the batches in flight before the newest."""
     ends = state in ("ABORTABLE_ERROR", "ABORTING")
     membership = "NEW" if membership == "ASKED" else membership
     if ends and membership == "NEW":
@@ -547,8 +550,8 @@ def seen_partition(
 
 
 def seen_offsets(state: str, membership: str, write: str, is_v2: bool) -> View:
-    """The group's partition as it is compared: offsets have no sequences, V2 does not remember the
-    group, and with an error the call of `send_offsets_to_transaction` fails."""
+    """The compared part of the group's partition. Offsets have no sequences, V2 does not remember
+    the group, and an error fails the call of `send_offsets_to_transaction`."""
     ends = state in ("ABORTABLE_ERROR", "ABORTING")
     membership = "NEW" if membership == "ASKED" else membership
     waits = write != "NONE" and not ends
@@ -558,7 +561,7 @@ def seen_offsets(state: str, membership: str, write: str, is_v2: bool) -> View:
 
 
 def producer_config(*, is_v2: bool, remembers: bool) -> ProducerConfig:
-    """Without backoff, linger and time-outs of its own: the model says what is late."""
+    """A configuration without backoff, linger and time-outs: the model says what is late."""
     config = ProducerConfig.of(
         transactional_id=TRANSACTIONAL_ID,
         transaction_requests="v2" if is_v2 else "v1",

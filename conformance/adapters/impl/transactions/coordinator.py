@@ -1,17 +1,17 @@
-"""`impl`'s transaction coordinator, and what a broker does around it.
+"""Drives `impl`'s transaction coordinator, and does what a broker does around it.
 
-1. Nothing is appended before the log says so: the harness is the log. Of an id it keeps the last
-   record, as a compacted log does.
+1. The harness is the log: a record counts as appended when the harness says so. Like a compacted
+   log, it keeps the last record of an id.
 2. Markers are held until the model writes them.
 3. Time moves only where the model lets a transaction, or an id, last too long.
-4. What belongs to a coordinator of before, or to a completion of before, comes late each time, and
-   changes nothing.
+4. Messages for an earlier coordinator, or an earlier completion, arrive late each time, and must
+   change nothing.
 
-Theory of operation: a method for each rule of the model's coordinator, under its name. A request is
-decoded and handed to the coordinator; `_perform` carries out what comes back until there is an
-answer, and builds it as the broker does. A coordinator that moves is a new one, of the next epoch,
-that loads the log; to the one before it, that knows nothing of this, the log says that somebody
-else leads it.
+Theory of operation: each rule of the model's coordinator has a method with its name. A request is
+decoded and passed to the coordinator. `_perform` carries out the coordinator's effects until one of
+them is an answer, and builds the answer as the broker does. When the coordinator moves, a new one
+of the next epoch loads the log. The previous coordinator does not know this until the log tells it
+that another broker leads the partition.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from impl.protocol.record_batch import NO_PRODUCER, ProducerIdAndEpoch
 
 REQUEST: Final = "request"
 NO_BLOCK: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-"""What a broker answers that waits for its next block of producer ids."""
+"""The answer of a broker that waits for its next block of producer ids."""
 OTHER_ID: Final = 100
-"""So far away is a producer id that nobody has."""
+"""The distance to a producer id that belongs to nobody."""
 
 TIMEOUT_MS: Final = 50_000
 LOGGED: Final = (
@@ -68,19 +68,19 @@ LOGGED: Final = (
     "start_timestamp_ms",
     "last_update_timestamp_ms",
 )
-"""What all releases log."""
+"""The fields that all releases log."""
 
 NOTHING: Final = ("ABSENT", NONE, NONE, NONE, NONE, NONE)
 
 
 def newer_epoch(epoch: int) -> int:
-    """An epoch after this one. Not the last but one: an EndTxn with that may repeat the one that
-    used up its producer id."""
+    """An epoch after this one, other than the last but one: an EndTxn with that epoch may be a
+    retry of the one that used up its producer id."""
     return epoch + (2 if epoch + 1 == present_last_epoch() - 1 else 1)
 
 
 class ProducerIds:
-    """Producer ids in order; none while their block `is_empty`."""
+    """Producer ids in order; none while the block `is_empty`."""
 
     def __init__(self) -> None:
         self.given = 0
@@ -122,7 +122,7 @@ class Coordinator(PicklableActor):
         self.take_over()
 
     def view(self) -> View:
-        """Shaped as COORDINATOR."""
+        """The state of the coordinator, shaped as COORDINATOR."""
         rows = self._core.view().transactions
         image = rows[0].image if rows else None
         log = None if self._log is None else decode_value(self._log)
@@ -146,7 +146,7 @@ class Coordinator(PicklableActor):
         return "LEADS" if self._leads_log else "REPLACED"
 
     def _image_view(self, image: TransactionImage | None) -> View:
-        """Shaped as METADATA; the previous producer id where it is another."""
+        """Shaped as METADATA; the previous producer id is shown only if it is a different one."""
         if image is None:
             return (*NOTHING, (False,) * len(self._places))
         previous = image.previous_producer_id
@@ -163,7 +163,7 @@ class Coordinator(PicklableActor):
     # ---- requests
 
     def on_init_producer_id(self, request: Payload, requester: int) -> Sent:
-        """InitProducerId arrives; its answer, none while an append is held."""
+        """InitProducerId arrives. Returns its answer, or None while an append is held."""
         _, body = self._codec.unpack(request)
         expected = producer_of(body)
         effects = self._core.init_producer_id(
@@ -176,8 +176,8 @@ class Coordinator(PicklableActor):
         return self._answer(request, requester, effects)
 
     def on_add_partitions(self, request: Payload, requester: int) -> Sent:
-        """AddPartitionsToTxn or AddOffsetsToTxn of V1 arrives; or a leader asks for a batch of V2,
-        which adds its partition."""
+        """AddPartitionsToTxn or AddOffsetsToTxn of V1 arrives, or a leader asks about a batch of
+        V2, which adds its partition."""
         if request.api_key in WRITES:
             return self._add_implicitly(request)
         _, body = self._codec.unpack(request)
@@ -202,7 +202,7 @@ class Coordinator(PicklableActor):
         return self._answer(request, requester, effects)
 
     def on_verify(self, request: Payload, partition: int) -> Sent:
-        """A leader asks whether a batch's partition was added."""
+        """A leader asks whether the partition of a batch was added."""
         producer, place = self._written_by(request)
         error = int(self._core.verify_partitions(TRANSACTIONAL_ID, producer, [place])[place])
         return ((error, error),)
@@ -221,7 +221,7 @@ class Coordinator(PicklableActor):
         return (((error, NONE, NONE, NONE), error),)
 
     def _written_by(self, request: Payload) -> tuple[ProducerIdAndEpoch, TopicPartition]:
-        """Who writes a batch, and where."""
+        """The producer of a batch, and its partition."""
         _, body = self._codec.unpack(request)
         partition = written_to(request.api_key, body, self._places)
         return written_by(request.api_key, body), self._places[partition]
@@ -235,14 +235,15 @@ class Coordinator(PicklableActor):
         return (self._built(request, answer),)
 
     def _built(self, request: Payload, answer: SendAnswer) -> tuple[View, Payload]:
-        """The answer as it leaves."""
+        """The answer in the form in which it is sent."""
         _, asked = self._codec.unpack(request)
         payload = self._codec.pack_answer(request, body_of(request, asked, answer))
         _, body = self._codec.unpack_answer(payload)
         return answer_view(request.api_key, body), payload
 
     def refusals(self) -> Refusals:
-        """What strangers are answered. Of use once: see `probes`."""
+        """The answers to producers that are not this id's. The coordinator must not be used after
+        that. See `probes`."""
         view = self._core.view()
         rows = view.transactions
         known = rows[0].image.identity if rows else ProducerIdAndEpoch(FIRST_PRODUCER_ID, 0)
@@ -257,8 +258,8 @@ class Coordinator(PicklableActor):
         return Refusals(strangers, believing)
 
     def _check_without_ids(self, known: ProducerIdAndEpoch) -> None:
-        """While no producer id can be had, a transaction of V2 with the last epoch does not end.
-        Raises UnexpectedEffects."""
+        """Check that a transaction of V2 with the last epoch does not end while no producer id is
+        available. Raises UnexpectedEffects."""
         if self._core.view().pending_appends or not is_epoch_exhausted(known.producer_epoch):
             return
         self._ids.is_empty = True
@@ -270,14 +271,14 @@ class Coordinator(PicklableActor):
             raise UnexpectedEffects(f"it ends without a producer id: {effects}")
 
     def _begins(self, who: ProducerIdAndEpoch) -> str:
-        """InitProducerId, by who believes that it has this identity."""
+        """Send InitProducerId with this identity."""
         return error_in(
             self._core.init_producer_id(REQUEST, TRANSACTIONAL_ID, TIMEOUT_MS, who, self._now_ms)
         )
 
     def _check_records(self) -> None:
-        """What is logged next is read as it was meant, by a new instance of the producer a moment
-        later. Raises UnexpectedEffects."""
+        """Check the records that are logged next: a new instance of the producer, a moment later,
+        must read them as they were meant. Raises UnexpectedEffects."""
         later_ms = self._now_ms + 1
         self._core.init_producer_id(REQUEST, TRANSACTIONAL_ID, TIMEOUT_MS, None, later_ms)
         for pending in self._core.view().pending_appends:
@@ -290,7 +291,7 @@ class Coordinator(PicklableActor):
                 raise UnexpectedEffects(f"the log's record has other {', '.join(wrong)}")
 
     def _ends(self, who: ProducerIdAndEpoch) -> tuple[str, ...]:
-        """EndTxn in V1, then in V2."""
+        """Send EndTxn in V1, then in V2."""
         return tuple(
             [
                 error_in(
@@ -301,7 +302,7 @@ class Coordinator(PicklableActor):
         )
 
     def _joins(self, who: ProducerIdAndEpoch) -> tuple[str, ...]:
-        """AddPartitionsToTxn: to verify, then to add."""
+        """Send AddPartitionsToTxn: to verify, then to add."""
         place = self._places[0]
         verified = self._core.verify_partitions(TRANSACTIONAL_ID, who, [place])[place]
         added = self._core.add_partitions(REQUEST, TRANSACTIONAL_ID, who, [place], 0, self._now_ms)
@@ -328,8 +329,8 @@ class Coordinator(PicklableActor):
                 self._perform(self._core.on_appended(effect.token, ErrorCode.NONE, self._now_ms))
 
     def _hear_too_late(self, sent: SendMarkers) -> None:
-        """Leaders answer markers of the completion before, which somebody has sent again since:
-        that says nothing of this one's."""
+        """Leaders answer markers of an earlier completion, which have been sent again since. Such
+        an answer says nothing about the present completion."""
         late = sent._replace(token=sent.token - 1)
         written = dict.fromkeys(sent.partitions, ErrorCode.NONE)
         expect_nothing("an answer of before counts", self._core.on_markers_written(late, written))
@@ -338,10 +339,10 @@ class Coordinator(PicklableActor):
         assert append.coordinator_epoch == self._epoch, "nobody else leads the log"
         ((self._key, self._log),) = append.records
 
-    # ---- appends that take their time
+    # ---- appends that are held
 
     def append_succeeds(self) -> Sent:
-        """What is held is in the log; the answer to whoever waits."""
+        """The held append is in the log; the waiting client is answered."""
         append = self._taken_append()
         self._write(append)
         return self._settled(self._core.on_appended(append.token, ErrorCode.NONE, self._now_ms))
@@ -369,20 +370,20 @@ class Coordinator(PicklableActor):
         return () if answer is None else (self._built(request, answer),)
 
     def lose_requester(self) -> None:
-        """Nobody waits for the answer any more."""
+        """The requester no longer waits for the answer."""
         self._waiting = None
 
     # ---- markers
 
     def marker_for(self, partition: int) -> Sent:
-        """The marker that a partition waits for."""
+        """The marker that a partition is waiting for."""
         sent = self._markers[self._places[partition]]
         producer = sent.producer
         who = models_id(producer.producer_id), producer.producer_epoch
         return (((*who, sent.commit, sent.coordinator_epoch, partition), sent),)
 
     def on_marker_written(self, partition: int, error: int) -> None:
-        """A leader has answered."""
+        """A leader has answered the marker."""
         place = self._places[partition]
         sent = self._markers.pop(place)
         effects = self._core.on_markers_written(sent, {place: ErrorCode(error)})
@@ -391,16 +392,16 @@ class Coordinator(PicklableActor):
             self._markers.clear()
 
     def lose_marker(self, partition: int) -> None:
-        """Nobody has answered: it is sent again."""
+        """No answer arrives: the marker is sent again."""
         self.on_marker_written(partition, ErrorCode.NETWORK_EXCEPTION)
 
     def skip_marker(self, partition: int) -> None:
         """A partition has no leader: `impl` waits for one."""
 
-    # ---- what happens to it
+    # ---- time and leadership
 
     def time_out(self) -> None:
-        """The open transaction has lasted too long: by 1 ms, and not before."""
+        """The open transaction exceeds its time-out: by 1 ms, and not before."""
         image = self._core.view().transactions[0].image
         due_ms = image.start_timestamp_ms + image.transaction_timeout_ms
         expect_nothing("an abort before its time", self._core.abort_timed_out(due_ms))
@@ -408,7 +409,7 @@ class Coordinator(PicklableActor):
         self._perform(self._core.abort_timed_out(self._now_ms))
 
     def forget(self) -> None:
-        """The id was not used for long; 1 ms before, that is not long enough."""
+        """The id was not used for the expiration time; 1 ms earlier it must not be forgotten."""
         image = self._core.view().transactions[0].image
         due_ms = image.last_update_timestamp_ms + self._config.transactional_id_expiration_ms
         expect_nothing("an id forgotten before its time", self._core.remove_expired(due_ms - 1))
@@ -419,7 +420,7 @@ class Coordinator(PicklableActor):
             self._check_forgotten(before)
 
     def _check_forgotten(self, before: bytes | None) -> None:
-        """A log that is not compacted yet says so, too, to who loads it. Raises
+        """A log that is not compacted yet must make its next reader forget the id, too. Raises
         UnexpectedEffects."""
         loads, epoch = TransactionCoordinator(self._ids.generate, self._config), self._epoch + 1
         loads.elect(self._partition, epoch)
@@ -428,7 +429,7 @@ class Coordinator(PicklableActor):
             raise UnexpectedEffects(f"loaded after it was forgotten: {known}")
 
     def take_over_with_append(self) -> None:
-        """Another broker loads the log, in which the append that was held is."""
+        """Another broker loads the log, which has the held append."""
         self._write(self._taken_append())
         self.take_over()
 
@@ -447,14 +448,14 @@ class Coordinator(PicklableActor):
         self._hear_of_before()
 
     def finish_loading(self) -> None:
-        """It has read the log."""
+        """The elected broker has read the log."""
         records = [] if self._log is None else [(self._key, self._log)]
         self._perform(self._core.load(self._partition, self._epoch, records, self._now_ms))
         self._hear_of_before()
 
     def _hear_of_before(self) -> None:
-        """What was begun in an epoch before ends late, and counts for nothing: a load, and the word
-        that another broker leads."""
+        """Steps that were begun in an earlier epoch end late, and must count for nothing: a load,
+        and the notice that another broker leads."""
         before = self._epoch - 1
         expect_nothing("an old load", self._core.load(self._partition, before, [], self._now_ms))
         self._core.resign(self._partition, before)
@@ -464,17 +465,17 @@ class Coordinator(PicklableActor):
         return self._core._states.partition_of(TRANSACTIONAL_ID)
 
     def depose(self) -> None:
-        """Another broker leads the log, and this one does not know."""
+        """Another broker leads the log, and this one does not know it."""
         self._leads_log = False
         self._key, self._log = b"", None
         self.count_producer_ids(0)
 
     def count_producer_ids(self, given: int) -> None:
-        """How many producer ids the cluster has given."""
+        """Set the number of producer ids that the cluster has given out."""
         self._ids.given = given
 
     def resign(self) -> None:
-        """It hears that it is no coordinator any more."""
+        """This broker learns that it is no longer the coordinator."""
         self.depose()
         self._core.resign(self._partition, None)
         self._markers.clear()
@@ -488,30 +489,30 @@ class Coordinator(PicklableActor):
 
 
 def expect_nothing(what: str, effects: Sequence[Effect]) -> None:
-    """Raises UnexpectedEffects."""
+    """Raises UnexpectedEffects if there are effects."""
     if effects:
         raise UnexpectedEffects(f"{what}: {effects}")
 
 
 def error_in(effects: Sequence[Effect]) -> str:
-    """The error of an answer; "" where there is more than an answer."""
+    """The error of an answer; "" if the effects are more than an answer."""
     answers = [effect.error.name for effect in effects if isinstance(effect, SendAnswer)]
     return answers[0] if len(answers) == len(effects) == 1 else ""
 
 
 def is_tombstone(append: AppendRecords) -> bool:
-    """Whether an id is forgotten with it: that is done at once."""
+    """Whether the append makes the log forget an id; such an append is done at once."""
     return all(value is None for _, value in append.records)
 
 
 def producer_of(body: Body) -> ProducerIdAndEpoch:
-    """Who asks."""
+    """The producer that sent a request."""
     prefix = "" if "producer_id" in body else "v3_and_below_"
     return ProducerIdAndEpoch(body[f"{prefix}producer_id"], body[f"{prefix}producer_epoch"])
 
 
 def body_of(request: Payload, asked: Body, answer: SendAnswer) -> Body:
-    """The answer as a broker gives it."""
+    """The body of the answer, as the broker builds it."""
     if request.api_key == ApiKey.ADD_OFFSETS_TO_TXN:
         return {"error_code": answer.error}
     if request.api_key != ApiKey.ADD_PARTITIONS_TO_TXN:

@@ -1,8 +1,9 @@
-"""`impl`'s group coordinator with the partition of its offsets, and what a broker does around it.
+"""Drives `impl`'s group coordinator with the partition of its offsets, and a broker around them.
 
-Theory of operation: as `leader`, for TxnOffsetCommit instead of Produce: what a commit comes to is
-the group coordinator's to say, its batch goes to the leader as a coordinator's, and what is in the
-log is taken in again (`replay`). There is one group, one source, and no consumer in the group.
+Theory of operation: as `leader`, for TxnOffsetCommit instead of Produce. The group coordinator
+decides about a commit, its batch goes to the leader with the coordinator as its origin, and what is
+in the log is replayed into the coordinator (`replay`). The model has one group and one source
+partition, and the group has no consumer.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class GroupLeader(Leader):
         self._offsets.load(LOG, ())
 
     def view(self) -> View:
-        """Shaped as GROUP."""
+        """The state of leader and coordinator, shaped as GROUP."""
         return (*super().view(), self._offsets_view())
 
     def _offsets_view(self) -> View:
@@ -79,7 +80,7 @@ class GroupLeader(Leader):
         return said_by(decode_value(record.value, 0))
 
     def _verification_view(self, producer_id: int) -> View:
-        """Offsets have no sequences: the model's are 0."""
+        """The verification state of a producer. Offsets have no sequences: the model has 0."""
         epoch, lowest = super()._verification_view(producer_id)
         return (epoch, 0 if lowest == NO_SEQUENCE else lowest)
 
@@ -90,11 +91,11 @@ class GroupLeader(Leader):
         return self.on_produce(request)
 
     def refusals(self) -> tuple[tuple[str, ...], ...]:
-        """Nobody writes here but the coordinator."""
+        """Empty: only the coordinator writes to this partition."""
         return ()
 
     def _begin(self, request: Payload) -> AppendDecision:
-        """What the group coordinator asks first."""
+        """The first checks of the group coordinator."""
         _, body = self._codec.unpack(request)
         is_v2 = request.api_version >= IMPLICIT_ADD_FROM
         producer = ProducerIdAndEpoch(body["producer_id"], body["producer_epoch"])
@@ -106,7 +107,8 @@ class GroupLeader(Leader):
         return AppendDecision(int(begun.error), begun.guard, producer)
 
     def _refuse(self, request: Payload, error: int) -> Sent:
-        """The transaction coordinator, or the leader itself, has refused the commit."""
+        """The answer if the transaction coordinator, or the leader itself, has refused the
+        commit."""
         return self._failed(request, error_for_version(ErrorCode(error), request.api_version))
 
     def _append(self, request: Payload, guard: int) -> Sent:
@@ -137,7 +139,7 @@ class GroupLeader(Leader):
         return answers
 
     def _take_in(self) -> None:
-        """What was appended last is replicated, and counts."""
+        """Replicate and replay the last append."""
         self._leader.advance_high_watermark(self._leader.log_end_offset)
         self._offsets.replay(LOG, self._leader.batches[-1].data)
 
@@ -160,7 +162,7 @@ class GroupLeader(Leader):
 
 
 def rows_of(body: Body) -> list[OffsetToCommit]:
-    """What is to be committed."""
+    """The offsets of a request."""
     return [
         OffsetToCommit(
             topic["name"],
@@ -175,5 +177,5 @@ def rows_of(body: Body) -> list[OffsetToCommit]:
 
 
 def said_by(committed: CommittedOffset) -> tuple[int, ...]:
-    """What a committed offset says."""
+    """The record that a committed offset stands for."""
     return record_of(committed.metadata.encode())

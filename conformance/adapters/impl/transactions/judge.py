@@ -1,14 +1,15 @@
 """Lockstep in transactions: `impl`'s clients, coordinators and leaders against the model's.
 
-1. An actor is a pair: the model's state, and a snapshot of the system's. What both do with an
-   input, what they send, and whether they agree is computed once.
-2. Messages are compared when they are sent, and actors at the end of each event: within one, a
-   system may do earlier or later what the model does at once.
-3. A client is asked, wherever it comes to, what it would send: what one of its rules lets it, or
-   nothing. A coordinator and a leader are asked for what they must refuse (`probes`).
+1. A pair is the model's state of an actor, with a snapshot of the system's. A step of a pair is
+   computed once: the next states, the messages, and whether both sides agree.
+2. Messages are compared when they are sent, and actors at the end of each event: within an event, a
+   system may act in another order than the model.
+3. In each state that a client reaches, it is asked what it would send. It must send what one of its
+   rules lets it send, or nothing. Coordinators and leaders get requests that they must refuse
+   (`probes`).
 
-Theory of operation: events are the model's, as `conformance.judging.lockstep` makes code of them; a
-pair moves by the rule's name on both sides.
+Theory of operation: events are the model's, compiled by `conformance.judging.lockstep`. A pair
+moves by the name of the rule on both sides.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ from model.language import Map, Step, is_input
 from proofs.lift.values import Shapes
 
 MAX_STEPS: Final = 1_000_000
-"""Steps of pairs that are kept; then the judge begins to learn again."""
+"""The most steps of pairs that are kept; then the judge begins anew."""
 SENT: Final[dict[str, tuple[str, Shape]]] = {
     "Request": ("sends", REQUEST),
     "Answer": ("answers", ANSWER),
     "ProduceAnswer": ("answers", ANSWER),
     "Marker": ("sends", MARKER),
 }
-"""How a message is compared, and under which name, by the model's type."""
+"""The shape and name by which a message is compared, by the model's type."""
 PLAIN: Final[tuple[str, Shape]] = ("answers", None)
-"""The same, of an error."""
+"""The same for an error."""
 
 
 class ActorPair:
-    """An actor at one time: the model's `state` and the system's `snapshot`, with so many requests
-    `open` that have no answer yet. Both are known to agree if it `has_agreed`."""
+    """An actor at one time: the model's `state` and the system's `snapshot`, with the number of
+    `open` requests, which have no answer yet. `has_agreed` says that both are known to agree."""
 
     __slots__ = ("has_agreed", "node", "open", "snapshot", "state", "steps")
 
@@ -62,7 +63,8 @@ class ActorPair:
 
 
 class PairStep(NamedTuple):
-    """What a pair becomes with an input, what it sends, and the points that the model covers."""
+    """The result of a pair's step: the next pair, the messages, and the points that the model
+    covers."""
 
     pair: ActorPair
     sent: tuple[Item, ...]
@@ -70,7 +72,7 @@ class PairStep(NamedTuple):
 
 
 class SendingRule(NamedTuple):
-    """A rule by which the model's client may send something, with the rest of its arguments."""
+    """A rule by which the model's client may send something, with its other arguments."""
 
     rule: str
     arguments: tuple[int, ...]
@@ -104,7 +106,7 @@ class TransactionJudge(Lockstep):
     # ---- traces
 
     def move(self, instance: Instance) -> JudgeStep:
-        """What `follow` needs to know of a step."""
+        """The data that `follow` needs for a step."""
         move = self._moves.get(instance)
         if move is None:
             event = self._checked(self._world.bound(instance, self._cells, self._movers))
@@ -112,20 +114,20 @@ class TransactionJudge(Lockstep):
         return move
 
     def begin(self) -> None:
-        """Model and system at the beginning of the scope. Raises Differs."""
+        """Put model and system into the initial state of the scope. Raises Differs."""
         self._cells[:] = self._first
         self._seen = 0
         self.check_all()
 
     def check_all(self) -> None:
-        """Compare all actors whose pairs were not compared before: a pair does not change. Raises
+        """Compare all actors whose pairs were not compared before; a pair never changes. Raises
         Differs."""
         for cell in self._actors:
             if not self._cells[cell].has_agreed:
                 self._agree(cell)
 
     def check_restraint(self) -> None:
-        """Clients are asked after every event: see `_agree`."""
+        """Nothing: clients are asked after every event, see `_agree`."""
 
     def pairs(self, kind: str) -> list[ActorPair]:
         """The actors of one of the model's types, in the order of the world."""
@@ -133,7 +135,7 @@ class TransactionJudge(Lockstep):
         return [pair for pair in found if type(pair.state).__name__ == kind]
 
     def world(self) -> Any:
-        """The model's world, but for what no rule reads."""
+        """The model's world, without parts that no rule reads."""
         return self._world.world([self._value(part) for part in self._cells])
 
     def _value(self, part: Any) -> Any:
@@ -144,7 +146,7 @@ class TransactionJudge(Lockstep):
         return part
 
     def _checked(self, event: Callable[[], None]) -> Callable[[], None]:
-        """The event, and all actors compared that it has moved."""
+        """The event, extended by a comparison of all actors that it has moved."""
         cells, numbers, agree = self._cells, tuple(self._actors), self._agree
 
         def checked() -> None:
@@ -165,13 +167,15 @@ class TransactionJudge(Lockstep):
         return pair
 
     def _mover(self, cell: int) -> Mover[ActorPair]:
-        """How the actor in a cell moves, on both sides. A closure: nothing is called so often."""
+        """How the actor in a cell moves, on both sides. A closure, because no other code runs as
+        often."""
 
         def move(
             pair: ActorPair, key: tuple[Any, ...], given: tuple[Any, ...]
         ) -> tuple[ActorPair, tuple[Item, ...]]:
-            """What the actor is then, and what it sends. `key` is the rule and the model's inputs,
-            `given` are the system's. Raises Differs, also where the system's actor fails."""
+            """The new pair, and the messages that it sends. `key` has the rule and the model's
+            inputs, `given` the system's inputs. Raises Differs, also if the system's actor
+            fails."""
             after, sent, seen = pair.steps.get((key, given)) or self._step(cell, pair, key, given)
             self._seen |= seen
             return after, sent
@@ -181,7 +185,7 @@ class TransactionJudge(Lockstep):
     def _step(
         self, cell: int, pair: ActorPair, key: tuple[Any, ...], given: tuple[Any, ...]
     ) -> PairStep:
-        """A step that is new. Raises Differs."""
+        """Compute a step that is not known yet. Raises Differs."""
         node, expected, seen = self.tables.after(pair.node, *key)
         self._seen |= seen
         try:
@@ -211,7 +215,7 @@ class TransactionJudge(Lockstep):
     def _compared(
         self, name: str, expected: tuple[InternedMessage, ...], sent: tuple[tuple[View, Any], ...]
     ) -> Iterator[Item]:
-        """Each message, as the model has it and as the system made it. Raises Differs."""
+        """Each message with the model's and the system's form of it. Raises Differs."""
         kinds = [SENT.get(type(message.value).__name__, PLAIN) for message in expected]
         if len(sent) != len(expected):
             what = kinds[0][0] if kinds else "answers"
@@ -222,12 +226,13 @@ class TransactionJudge(Lockstep):
             yield message, payload
 
     def _same(self, path: str, shape: Shape, expected: View, observed: View) -> None:
-        """Raises Differs with the fields in which two views differ."""
+        """Compare two views. Raises Differs with the fields that differ."""
         if expected != observed:
             self.differ(differences(path, shape, expected, observed))
 
     def _agree(self, cell: int) -> None:
-        """Both are in the same state, or masks hide how they differ. Raises Differs."""
+        """Check that both are in the same state, or that masks hide the difference. Raises
+        Differs."""
         pair, actor = self._cells[cell], self._actors[cell]
         expected = self.tables.view_of(actor.kind, pair.node)
         self._same(self._names[cell], SHAPES[actor.kind], expected, pair.snapshot.view)
@@ -235,8 +240,8 @@ class TransactionJudge(Lockstep):
         pair.has_agreed = not self.masks  # each trace counts the differences that its masks hide
 
     def _check_refusals(self, name: str, pair: ActorPair, actor: ActorUnderTest) -> None:
-        """The coordinator refuses whoever is not its producer. Asked once a view. Raises
-        Differs."""
+        """Check that the coordinator refuses each producer that is not its own. Done once for each
+        view. Raises Differs."""
         view = pair.snapshot.view
         if (name, view) in self._asked:
             return
@@ -246,8 +251,8 @@ class TransactionJudge(Lockstep):
         self._asked.add((name, view))
 
     def _check_batches(self, name: str, pair: ActorPair, actor: ActorUnderTest) -> None:
-        """The leader takes no other batches into an open transaction. Asked once a view. Raises
-        Differs."""
+        """Check that the leader accepts no foreign batch into an open transaction. Done once for
+        each view. Raises Differs."""
         view = pair.snapshot.view
         expected = tuple(expected_in_transactions(view))
         if not any(expected) or (name, view) in self._asked:
@@ -258,7 +263,8 @@ class TransactionJudge(Lockstep):
         self._asked.add((name, view))
 
     def _check_restraint(self, name: str, pair: ActorPair, actor: ActorUnderTest) -> None:
-        """The client would send what the model lets it send, or nothing. Raises Differs."""
+        """Check that the client would send what the model lets it send, or nothing. Raises
+        Differs."""
         allowed = {NONE} if pair.open else self._sendable(pair.node) or {NONE}
         refused = self._react(actor.store.ask, (pair.snapshot, "would_send"))
         if refused.api not in allowed:
@@ -271,7 +277,7 @@ class TransactionJudge(Lockstep):
                 raise Differs([(f"{name}.loses_all", State.FATAL_ERROR.name, found)])
 
     def _sendable(self, node: InternedState) -> set[int]:
-        """The APIs of all that the model's client may send."""
+        """The APIs of all requests that the model's client may send."""
         tables = self.tables
         return {
             tables.after(node, rule, *arguments).sent[0].view[0]
@@ -288,18 +294,19 @@ CHECKS: Final[Mapping[str, Check]] = {
     "leader": TransactionJudge._check_batches,
     "group": TransactionJudge._check_batches,
 }
-"""What a copy of an actor is asked in each state, by the actor's kind."""
+"""The checks of a copy of an actor in each state, by the kind of actor."""
 
 
 def may_lose(state: View) -> bool:
-    """Whether what a client of this state has sent last in its transaction has no answer: behind a
-    later one, Kafka's client misses nothing (`TransactionManager.maybeResolveSequences`)."""
+    """Whether a client in this state lacks the answer to the last request of its transaction. If an
+    earlier answer is missing, Kafka's client notices no loss
+    (`TransactionManager.maybeResolveSequences`)."""
     is_open = state[0] in ("IN_TRANSACTION", "COMMITTING")
     return is_open and any(write == "SENT" for _, write, _, _ in state[4])
 
 
 def check_refusal(name: str, refused: Refused, state: View) -> None:
-    """The client does what Kafka's does with an error that the scope may not have. Raises
+    """Check that the client reacts as Kafka's does to an error that the scope may not have. Raises
     Differs."""
     after, then = expected_after(refused, state)
     if refused.after != after or then not in (None, refused.then):
@@ -308,7 +315,7 @@ def check_refusal(name: str, refused: Refused, state: View) -> None:
 
 
 def name_of(path: str) -> str:
-    """The name of an actor, from its place in the world: `leader[0]`, `former`."""
+    """The name of an actor, by its place in the world: `leader[0]`, `former`."""
     return path.rpartition(".")[2].replace("s[", "[")
 
 
@@ -320,7 +327,8 @@ def client_rules(tables: TransactionTables) -> Iterator[tuple[str, Callable[...,
 
 
 def sending_rules(tables: TransactionTables) -> Iterator[SendingRule]:
-    """The rules by which the model's client sends something, with all that they may be given."""
+    """The rules by which the model's client sends something, with all arguments that they may
+    have."""
     bounds = Shapes(tables.k.bounds).bounds
     for name, rule in client_rules(tables):
         _, _, *given, result = get_type_hints(rule, include_extras=True).values()
@@ -335,7 +343,8 @@ def judge_of_impl(tables: TransactionTables, actors: str, on: str) -> Transactio
 
 
 def observed_world(judge: TransactionJudge) -> Any:
-    """The system's logs and what its applications were told, in the model's last world."""
+    """The model's last world, with the system's logs and the outcomes that its applications
+    received."""
     tables = judge.tables
     world = tables.model.scopes.initial(tables.k)
     return replace(
@@ -347,14 +356,14 @@ def observed_world(judge: TransactionJudge) -> Any:
 
 
 def observed_client(tables: TransactionTables, pair: ActorPair) -> Any:
-    """The model's client, with the outcomes that the system's application knows."""
+    """The model's client, with the outcomes that the system's application received."""
     told = [tables.model.client.Outcome[name] for name in pair.snapshot.view[-1]]
     outcomes = (*told, *pair.state.outcomes.values()[len(told) :])
     return replace(pair.state, outcomes=Map(outcomes))
 
 
 def observed_leader(tables: TransactionTables, pair: ActorPair) -> Any:
-    """The model's leader, with the log that the system's has."""
+    """The model's leader, with the system's log."""
     rules = tables.model.leader
     log = []
     for kind, producer_id, producer_epoch, sequence, record in pair.snapshot.view[0]:

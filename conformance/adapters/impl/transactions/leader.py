@@ -1,9 +1,9 @@
-"""`impl`'s partition leader in transactions, and what a broker does around it.
+"""Drives `impl`'s partition leader in transactions, and does what a broker does around it.
 
-Theory of operation: a method for each rule of the model's leader, under its name. A broker begins
-with the question whether a batch must be verified (`_begin`). Where the answer is a guard, the
-coordinator is asked, and the batch is appended with the guard, or refused, or held with it. The one
-replica has all at once, so the high watermark follows.
+Theory of operation: each rule of the model's leader has a method with its name. A broker first asks
+the leader whether a batch must be verified (`_begin`). If the leader returns a guard, the
+coordinator is asked, and the batch is then appended with the guard, refused, or held with it. The
+one replica has the whole log at once, so the high watermark follows.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ MAX_BYTES: Final = 2**20
 OTHER: Final = 9000
 """The producer id of another transactional id."""
 OTHERS: Final = b"other"
-"""What its records say."""
+"""The value of its records."""
 KINDS: Final = {ControlType.COMMIT: "COMMIT", ControlType.ABORT: "ABORT"}
 
 
 class AppendDecision(NamedTuple):
-    """What follows for a batch: refuse it with an error, verify its producer, or append."""
+    """What to do with a batch: refuse it with an error, verify its producer, or append it."""
 
     error: int
     guard: int
@@ -82,7 +82,7 @@ class Leader(PicklableActor):
         self._held: dict[Payload, list[int]] = {}
 
     def view(self) -> View:
-        """Shaped as READ."""
+        """The state of the leader, shaped as READ."""
         leader = self._leader
         return (
             tuple([self._stored_view(stored) for stored in leader.batches]),
@@ -93,7 +93,7 @@ class Leader(PicklableActor):
         )
 
     def _stored_view(self, stored: StoredBatch) -> View:
-        """One offset of the log, by what its bytes say."""
+        """One offset of the log, parsed from its bytes."""
         batch = decode_batch(stored.data)
         if batch.producer_id == OTHER:
             return ("OTHER", 0, 0, None, None)
@@ -107,11 +107,11 @@ class Leader(PicklableActor):
         return (kind, *who, batch.base_sequence, said[0] if len(said) == 1 else tuple(said))
 
     def _said(self, record: Record) -> tuple[int, ...]:
-        """What a record says."""
+        """The content of a record."""
         return record_of(record.value)
 
     def _read_committed(self) -> View:
-        """What a read_committed consumer sees of all that it may fetch."""
+        """The records that a read_committed consumer sees of all that it may fetch."""
         fetched = read(
             self._leader.log, 0, MAX_BYTES, at_least_one=True, isolation=Isolation.READ_COMMITTED
         )
@@ -135,7 +135,7 @@ class Leader(PicklableActor):
         return (NONE, 0) if entry is None else (entry.producer_epoch, entry.lowest_sequence)
 
     def restarted(self) -> None:
-        """Its broker went, and is there again with what is on its disk."""
+        """The broker restarted, with the data on its disk."""
         old = self._leader
         self._leader = PartitionLeader.restart(
             [b"".join([stored.data for stored in old.batches])],
@@ -149,16 +149,16 @@ class Leader(PicklableActor):
     # ---- batches
 
     def verify(self, request: Payload) -> None:
-        """The coordinator is asked for the batch's transaction. Raises UnexpectedEffects where this
-        leader would not ask."""
+        """The leader asks the coordinator about the transaction of a batch. Raises
+        UnexpectedEffects if this leader would not ask."""
         begun = self._begin(request)
         if begun.error or begun.guard == NO_GUARD:
             raise UnexpectedEffects(f"the coordinator is not asked: {begun}")
         self._guard = begun.guard
 
     def on_produce(self, request: Payload) -> Sent:
-        """The batch arrives, and is verified if it had to be. Raises UnexpectedEffects where this
-        leader would ask first."""
+        """The batch arrives, verified already if that is necessary. Raises UnexpectedEffects if
+        this leader would ask first."""
         guard = self._taken_guard()
         if guard != NO_GUARD:
             return self._append(request, guard)
@@ -170,11 +170,11 @@ class Leader(PicklableActor):
         return self._append(request, NO_GUARD)
 
     def hold(self, request: Payload) -> None:
-        """The batch is verified, and waits."""
+        """The batch is verified, and its append waits."""
         self._held.setdefault(request, []).append(self._taken_guard())
 
     def on_verified(self, request: Payload, guard: object) -> Sent:
-        """A batch that was verified some time ago."""
+        """The append of a batch that was verified some time ago."""
         guards = self._held.pop(request)
         if guards[1:]:
             self._held[request] = guards[1:]
@@ -190,15 +190,15 @@ class Leader(PicklableActor):
         return self._refuse(request, error)
 
     def turn_away(self, request: Payload) -> Sent:
-        """The broker does not lead the partition: no leader is asked."""
+        """The broker does not lead the partition; no leader sees the batch."""
         return self._refuse(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def on_invalid_produce(self, request: Payload) -> Sent:
-        """The broker's clock is so far behind that it does not believe the record's timestamp."""
+        """The broker's clock is so far behind that the broker rejects the record's timestamp."""
         return self._produce(request, self._taken_guard(), -NEVER_MS)
 
     def _begin(self, request: Payload) -> AppendDecision:
-        """What the broker asks first."""
+        """The first checks of the broker."""
         _, body = self._codec.unpack(request)
         header = read_header(produced(body)[1])
         is_v2 = request.api_version >= IMPLICIT_ADD_FROM
@@ -211,16 +211,16 @@ class Leader(PicklableActor):
         return AppendDecision(int(begun.error), begun.guard, producer)
 
     def _refuse(self, request: Payload, error: int) -> Sent:
-        """The coordinator, or the leader itself, has refused the batch."""
+        """The answer if the coordinator, or the leader itself, has refused the batch."""
         told = error_for_version(ErrorCode(error), request.api_version)
         return self._answered(request, ProduceOutcome(told, NONE, NONE, NONE, NONE))
 
     def _append(self, request: Payload, guard: int) -> Sent:
-        """The batch is appended, or refused."""
+        """Append the batch, or refuse it."""
         return self._produce(request, guard, NOW_MS)
 
     def _produce(self, request: Payload, guard: int, now_ms: int) -> Sent:
-        """The batch goes to `produce`, at a time of the broker's clock."""
+        """Pass the batch to `produce`, at a time of the broker's clock."""
         _, body = self._codec.unpack(request)
         outcome = self._leader.produce(
             produced(body)[1], required_acks=body["acks"], now_ms=now_ms, guard=guard
@@ -242,7 +242,7 @@ class Leader(PicklableActor):
         return ((answer_view(request.api_key, self._codec.unpack_answer(payload)[1]), payload),)
 
     def on_other(self) -> None:
-        """Another transactional id begins to write here, or ends what it wrote."""
+        """Another transactional id begins to write to this partition, or ends its transaction."""
         entry = self._leader.producers.get(OTHER, UNKNOWN_PRODUCER)
         if is_open(entry):
             self._leader.write_marker(
@@ -273,10 +273,11 @@ class Leader(PicklableActor):
         )
         assert not outcome.error, "nothing is in its way"
 
-    # ---- what it refuses
+    # ---- refusals
 
     def refusals(self) -> tuple[tuple[str, ...], ...]:
-        """What is answered inside open transactions, by producer. Of use once: see `probes`."""
+        """The errors for batches inside open transactions, by producer. The leader must not be used
+        after that. See `probes`."""
         return tuple([self._refusals_of(producer) for producer in self._producers])
 
     def _refusals_of(self, producer_id: int) -> tuple[str, ...]:
@@ -292,7 +293,7 @@ class Leader(PicklableActor):
         return tuple([self._offer(producer_id, *batch) for batch in refused])
 
     def _offer(self, producer_id: int, attributes: int, base_sequence: int) -> str:
-        """The error of a batch that follows in the producer's epoch."""
+        """The error of a batch with the given sequence in the producer's epoch."""
         batch = RecordBatch(
             (Record(0, NOW_MS, None, OTHERS),),
             attributes=attributes,

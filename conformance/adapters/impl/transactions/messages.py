@@ -1,9 +1,9 @@
-"""What travels between the actors of `impl`, and how it is seen.
+"""Messages between the actors of `impl`, and the views by which they are compared.
 
-1. A payload is bytes: on bytes those of `impl`'s codec, header included; on values the body as the
-   core gave it, pickled.
-2. What a record says is in its value: instance, transaction, number. A committed offset says it in
-   its metadata.
+1. A payload is bytes. With `bytes` they are those of `impl`'s codec, header included; with `values`
+   they are the pickled body that the core made.
+2. The value of a record has instance, transaction and number. A committed offset has them in its
+   metadata.
 3. Producer ids are `impl`'s own, given in order from FIRST_PRODUCER_ID on.
 """
 
@@ -29,7 +29,7 @@ from impl.protocol.record_batch import ProducerIdAndEpoch, read_header
 
 TOPIC: Final = "t"
 GROUP: Final = "g"
-"""The group whose offsets are committed: all of one partition, SOURCE."""
+"""The group whose offsets are committed, all of them for one partition, SOURCE."""
 SOURCE: Final = ("in", 0)
 TRANSACTIONAL_ID: Final = "x"
 CLIENT_ID: Final = "c"
@@ -37,14 +37,14 @@ FIRST_PRODUCER_ID: Final = 4000
 NONE: Final = -1
 UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
 TRANSACTIONAL: Final = 0x10
-"""The bit of a batch's attributes."""
+"""The bit in a batch's attributes that marks it as transactional."""
 
 V2_FROM: Final[Mapping[int, int]] = {
     ApiKey.PRODUCE: 12,
     ApiKey.TXN_OFFSET_COMMIT: 5,
     ApiKey.END_TXN: 5,
 }
-"""From this version on a request speaks V2. KIP-890."""
+"""The first version of each API that speaks V2. KIP-890."""
 
 Places = tuple[TopicPartition, ...]
 """The model's partitions, by number."""
@@ -52,7 +52,7 @@ Body = dict[str, Any]
 
 
 class Payload(NamedTuple):
-    """A request or an answer on its way."""
+    """A request or an answer under way."""
 
     api_key: int
     api_version: int
@@ -60,28 +60,28 @@ class Payload(NamedTuple):
 
 
 Sent = tuple[tuple[View, Any], ...]
-"""What an actor sends: each message as its view, and as the actor made it. A view that is None is
-not compared: it is an answer that nobody waits for."""
+"""The messages of an actor: each as its view, and as the actor made it. If the view is None, the
+message is not compared: it is an answer for which no client waits."""
 
 
 class TransactionCodec(Protocol):
-    """How messages become what their receiver reads."""
+    """Turns messages into the form that their receiver reads."""
 
     def pack(self, sent: SendRequest) -> Payload:
-        """A request as it leaves."""
+        """A request in the form in which it is sent."""
 
     def unpack(self, request: Payload) -> tuple[int, Body]:
         """(correlation id, body) as a broker reads them."""
 
     def pack_answer(self, request: Payload, body: Body) -> Payload:
-        """The answer to a request as it leaves."""
+        """The answer to a request, in the form in which it is sent."""
 
     def unpack_answer(self, answer: Payload) -> tuple[int, Body]:
         """(correlation id, body) as a client reads them."""
 
 
 class TransactionBytes:
-    """`impl`'s codec both ways."""
+    """Uses `impl`'s codec in both directions."""
 
     def pack(self, sent: SendRequest) -> Payload:
         """Encoded. Raises `impl`'s ProtocolError."""
@@ -107,25 +107,25 @@ class TransactionBytes:
 
 
 class TransactionValues:
-    """No codec of `impl`'s: a receiver gets the sender's values."""
+    """Uses no codec of `impl`: a receiver gets the sender's values."""
 
     def pack(self, sent: SendRequest) -> Payload:
-        """As sent."""
+        """The values that were sent."""
         _, correlation_id, api_key, version, body = sent
         return Payload(api_key, version, pickle.dumps((correlation_id, body)))
 
     def unpack(self, request: Payload) -> tuple[int, Body]:
-        """As sent."""
+        """The values that were sent."""
         read: tuple[int, Body] = pickle.loads(request.data)
         return read
 
     def pack_answer(self, request: Payload, body: Body) -> Payload:
-        """As answered."""
+        """The values of the answer."""
         correlation_id, _ = self.unpack(request)
         return request._replace(data=pickle.dumps((correlation_id, body)))
 
     def unpack_answer(self, answer: Payload) -> tuple[int, Body]:
-        """As answered."""
+        """The values of the answer."""
         return self.unpack(answer)
 
 
@@ -136,12 +136,12 @@ CODECS: Final[Mapping[str, TransactionCodec]] = {
 
 
 def value_of(instance: int, transaction: int, number: int) -> bytes:
-    """What a record says."""
+    """The value of a record."""
     return b"%d/%d/%d" % (instance, transaction, number)
 
 
 def record_of(value: bytes | None) -> tuple[int, ...]:
-    """What a record says, as numbers."""
+    """The numbers in a record's value."""
     return tuple(int(part) for part in (value or b"-1").split(b"/"))
 
 
@@ -157,7 +157,7 @@ def produced(body: Body) -> tuple[int, bytes]:
 
 
 WRITES: Final = (ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT)
-"""The requests whose batch a leader writes."""
+"""The requests that carry a batch for a leader."""
 
 
 def written_by(api_key: int, body: Body) -> ProducerIdAndEpoch:
@@ -174,7 +174,7 @@ def written_to(api_key: int, body: Body, places: Places) -> int:
 
 
 def places_of(partitions: int, *, has_group: bool) -> Places:
-    """So many partitions; the last one may be that of the group's offsets."""
+    """This many partitions; the last may be the partition of the group's offsets."""
     topics = [TopicPartition(TOPIC, p) for p in range(partitions)]
     return (*topics[:-1], TopicPartition(OFFSETS_TOPIC, 0)) if has_group else tuple(topics)
 
@@ -185,7 +185,7 @@ def group_partition(places: Places) -> int:
 
 
 def added(body: Body) -> set[TopicPartition]:
-    """The partitions of AddPartitionsToTxn; AddOffsetsToTxn adds the group's."""
+    """The partitions that AddPartitionsToTxn adds; AddOffsetsToTxn adds the group's."""
     if "group_id" in body:
         assert body["group_id"] == GROUP, "there is one group"
         return {TopicPartition(OFFSETS_TOPIC, 0)}
@@ -197,7 +197,7 @@ def added(body: Body) -> set[TopicPartition]:
 
 
 def committed_record(body: Body) -> tuple[int, ...]:
-    """What the one committed offset of TxnOffsetCommit says."""
+    """The record that the one committed offset of TxnOffsetCommit stands for."""
     [topic] = body["topics"]
     [row] = topic["partitions"]
     assert (topic["name"], row["partition_index"]) == SOURCE, "there is one source"
@@ -216,7 +216,7 @@ def request_view(api_key: int, api_version: int, body: Body, places: Places) -> 
 
 
 def _content(api_key: int, body: Body, places: Places) -> View:
-    """What a request says, from REQUEST's `producer_id` on."""
+    """The content of a request, from REQUEST's `producer_id` on."""
     if api_key == ApiKey.PRODUCE:
         partition, data = produced(body)
         batch = decode_batch(data)

@@ -1,14 +1,13 @@
-"""What coordinators and leaders refuse that no client of a scope asks: copies are asked.
+"""Requests that no client of a scope sends, and that coordinators and leaders must refuse.
 
-1. A coordinator is asked to end a transaction, and to add to one, by a producer of a newer epoch
-   (KAFKA-9600), and by one that it has never heard of; the latter also asks for its next epoch
-   (KIP-360).
-2. A leader is sent a plain batch inside an open transaction, and one that leaves out a sequence;
-   not while the next transaction is verified, whose lowest sequence comes first. Before that one
-   begins, a plain batch ends no verification.
+1. A coordinator gets EndTxn and AddPartitionsToTxn from a producer of a newer epoch (KAFKA-9600),
+   and from one with an unknown id, which also asks for its next epoch (KIP-360).
+2. Inside an open transaction, a leader gets a plain batch, and a batch that leaves out a sequence.
+   This is not done while the next transaction is verified, since its lowest sequence comes first.
+   Before that transaction begins, a plain batch must not end its verification.
 
-Theory of operation: in each state that an actor comes to, the judge asks a copy for its `refusals`
-and compares them with what the view of that state says: Kafka checks these before all else.
+Theory of operation: in each state that an actor reaches, the judge asks a copy for its `refusals`
+and compares them with the errors that follow from the view. Kafka checks these cases first.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from impl import ErrorCode
 
 
 class Refusals(NamedTuple):
-    """What a coordinator answers `strangers`, of a newer epoch and with an unknown id: EndTxn in V1
-    and V2, AddPartitionsToTxn to verify and to add. InitProducerId of the unknown id is answered
-    `initializing`, "" where nobody asked."""
+    """The answers of a coordinator to `strangers`, with a newer epoch and with an unknown id: to
+    EndTxn in V1 and V2, and to AddPartitionsToTxn to verify and to add. `initializing` is the
+    answer to InitProducerId of the unknown id, "" if it was not sent."""
 
     strangers: tuple[tuple[tuple[str, ...], ...], ...]
     initializing: str
@@ -36,19 +35,19 @@ BY_LEADERSHIP: Final[Mapping[str, ErrorCode]] = {
     "LOADS": _E.COORDINATOR_LOAD_IN_PROGRESS,
     "RESIGNED": _E.NOT_COORDINATOR,
 }
-"""What those answer that know no ids."""
+"""The error of a coordinator that does not have its ids loaded, by its leadership."""
 STRANGERS: Final = (_E.PRODUCER_FENCED, _E.INVALID_PRODUCER_ID_MAPPING)
-"""What a newer epoch is answered, and an unknown id."""
+"""The errors for a newer epoch, and for an unknown id."""
 BUSY: Final = _E.CONCURRENT_TRANSACTIONS
 
 IN_TRANSACTION: Final = (_E.INVALID_TXN_STATE.name, _E.OUT_OF_ORDER_SEQUENCE_NUMBER.name)
-"""What a plain batch is answered inside a transaction, and one that leaves out a sequence."""
+"""The errors inside a transaction for a plain batch, and for one that leaves out a sequence."""
 WHILE_VERIFIED: Final = ("the verification stays",)
-"""What follows a plain batch while a transaction's first batch is verified."""
+"""The state after a plain batch while a transaction's first batch is verified."""
 
 
 def is_refused(view: View, refusals: Refusals) -> bool:
-    """Whether a coordinator refuses strangers as it has to, by its view."""
+    """Whether a coordinator refuses strangers as it must, by its view."""
     leadership, known, _, image, *_ = view
     state, is_appending = known[0], image[0] != "ABSENT"
     if leadership in BY_LEADERSHIP or state == "ABSENT":
@@ -66,7 +65,7 @@ def is_refused(view: View, refusals: Refusals) -> bool:
 
 
 def expected_in_transactions(view: View) -> Iterator[tuple[str, ...]]:
-    """What a leader refuses, producer by producer, by its view."""
+    """The refusals that a leader owes, producer by producer, by its view."""
     for (epoch, *_, first_offset), (verified_epoch, _) in zip(view[1], view[2], strict=True):
         is_open, is_verified = first_offset != NONE, verified_epoch != NONE
         if is_open == is_verified or epoch == NONE:

@@ -1,13 +1,14 @@
-"""What a producer makes of answers that no scope has: a copy of it is given them.
+"""Checks how a copy of a producer reacts to answers that no scope has.
 
-1. In each state in which it sends something, a copy is answered with one error of the table. Which
-   one depends on the state alone.
-2. The table is what Kafka's client does: a row an error, a column an API. `TransactionManager`'s
-   handlers of 4.3.1, `Sender.completeBatch`.
-3. Half of the copies of V1 have a cluster that gives no new epochs (before KIP-360): where Kafka's
-   client asks for one with its abort, it fails. `TransactionManager.abortableErrorIfPossible`.
-4. Behind a request that failed its transaction, batches that were sent before still go on, to the
-   partitions that are in the transaction. AddPartitionsToTxnHandler.
+1. In each state in which the producer sends something, a copy gets one error of the table. The
+   state alone determines which error.
+2. The table follows Kafka's client: a row for each error, a column for each API. Sources:
+   `TransactionManager`'s handlers of 4.3.1, `Sender.completeBatch`.
+3. Half of the copies of V1 have a cluster that gives no new epochs (before KIP-360). Where Kafka's
+   client would abort with a new epoch, it fails there.
+   `TransactionManager.abortableErrorIfPossible`.
+4. After a request that failed its transaction, batches that were queued before are still sent to
+   the partitions that are in the transaction. AddPartitionsToTxnHandler.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from impl import ApiKey, ErrorCode, SendRequest
 
 
 class AnswerOutcome(Enum):
-    """What follows an answer."""
+    """The consequence of an answer."""
 
     RETRY = "R"
     ABORT = "A"
     DIE = "F"
     SUCCEED = "S"
     UNHEARD = "-"
-    """No broker answers so, or Kafka's client does not expect it."""
+    """No broker answers so, or Kafka's client does not expect the error."""
 
 
 class Refused(NamedTuple):
-    """What a client sends, -1 for nothing, and what it is `before` it is answered with the error
-    and `after` that; `then` is the API of what it sends next, -1 for nothing. The cluster gives no
-    new epochs unless it `bumps`."""
+    """`api` is that of the request of a client, -1 for none. `before` and `after` are its states
+    before and after it receives the error; `then` is the API of its next request, -1 for none. The
+    cluster gives new epochs only if it `bumps`."""
 
     api: int
     error: ErrorCode
@@ -47,7 +48,7 @@ class Refused(NamedTuple):
 
 
 BUMPED_FOR: Final = (ErrorCode.UNKNOWN_PRODUCER_ID,)
-"""The errors of coordinators behind which an abort gets a new epoch, if it can."""
+"""The errors of coordinators after which an abort gets a new epoch, if the cluster gives one."""
 NOTHING_SENT: Final = Refused(NONE, ErrorCode.NONE, "", "", NONE)
 
 APIS: Final = (
@@ -73,7 +74,7 @@ ROWS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.UNKNOWN_MEMBER_ID: "----A-",
     ErrorCode.ILLEGAL_GENERATION: "----A-",
 }
-"""UNKNOWN_PRODUCER_ID of Produce comes without the log's start, which says nothing."""
+"""In the row of UNKNOWN_PRODUCER_ID, the answer to Produce has no log start offset."""
 
 OUTCOMES: Final[Mapping[ApiKey, Mapping[ErrorCode, AnswerOutcome]]] = {
     api_key: {
@@ -86,19 +87,19 @@ OUTCOMES: Final[Mapping[ApiKey, Mapping[ErrorCode, AnswerOutcome]]] = {
 
 
 def error_for(api: int, state: View) -> ErrorCode:
-    """The error with which what a client of this state asks is answered."""
+    """The error that answers the request of a client in this state."""
     errors = tuple(OUTCOMES[ApiKey(api)])
     return errors[crc32(repr(state).encode()) % len(errors)]
 
 
 def bumps_for(state: View) -> bool:
-    """Whether the cluster of a client of this state gives new epochs."""
+    """Whether the cluster of a client in this state gives new epochs."""
     return bool(crc32(repr(state).encode()) >> 16 & 1)
 
 
 def refusal(request: SendRequest, error: ErrorCode) -> Body:
-    """The answer with the error, for each partition of the request. Of several partitions to be
-    added the first has another error, which fails the transaction and does not hide this one."""
+    """The answer with the error, for each partition of the request. If several partitions are
+    added, the first has another error, which fails the transaction without hiding this one."""
     asked = request.body
     if request.api_key == ApiKey.PRODUCE:
         row = {"error_code": error, "base_offset": -1, "log_append_time_ms": -1}
@@ -128,7 +129,7 @@ def refusal(request: SendRequest, error: ErrorCode) -> Body:
 
 
 def added_rows(partitions: Sequence[int], error: ErrorCode) -> list[Body]:
-    """The rows of AddPartitionsToTxn: the error is that of the last partition."""
+    """The rows of AddPartitionsToTxn: the last partition has the error."""
     others = [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * (len(partitions) - 1)
     return [
         {"partition_index": index, "partition_error_code": code}
@@ -137,7 +138,7 @@ def added_rows(partitions: Sequence[int], error: ErrorCode) -> list[Body]:
 
 
 def expected_after(refused: Refused, state: View) -> tuple[str, int | None]:
-    """(the client's state, the API of what it sends next; None for whatever). `state` is as it was
+    """(the client's state, the API of its next request, or None for any). `state` is the state
     before."""
     api, error, before, _, _, bumps = refused
     how = OUTCOMES[ApiKey(api)][error]

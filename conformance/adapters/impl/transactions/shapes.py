@@ -1,6 +1,6 @@
-"""How the actors of transactions are compared: the shapes of their states and of what they send.
+"""The shapes in which states and messages of transactions are compared.
 
-Both sides make the same views, in the model's numbers; -1 is none.
+Both sides make the same views, in the model's numbers; -1 stands for none.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ REQUEST: Final[Mapping[str, Shape]] = dict.fromkeys(
         "record",
     )
 )
-"""`requests` is the conversation that the version of an API speaks, V1 or V2; None where both have
-the same. `partitions` are those to add, `record` is (instance, transaction, number); offsets that
-are committed have no sequence."""
+"""`requests` is the version of the conversation, V1 or V2; None if the API is the same in both.
+`partitions` are those to add, `record` is (instance, transaction, number). Committed offsets have
+no sequence."""
 ANSWER: Final[Mapping[str, Shape]] = dict.fromkeys(
     ("error", "producer_id", "producer_epoch", "base_offset")
 )
@@ -60,7 +60,8 @@ COORDINATOR: Final[Mapping[str, Shape]] = {
     "coordinator_epoch": None,
     "given_producer_ids": None,
 }
-"""`image` is what is on its way into the log, `markers` the partitions that wait for one."""
+"""`image` is the state being written to the log, `markers` are the partitions whose markers are
+due."""
 LEADER: Final[Mapping[str, Shape]] = {
     "log": Many(dict.fromkeys(("kind", "producer_id", "producer_epoch", "sequence", "record"))),
     "producers": Many(
@@ -78,13 +79,14 @@ LEADER: Final[Mapping[str, Shape]] = {
     "last_stable_offset": None,
 }
 READ: Final[Mapping[str, Shape]] = {**LEADER, "read_committed": None}
-"""A leader with what a reader of committed records gets, from the log's start on."""
+"""A leader, with the records that a reader of committed records gets from the log start
+offset on."""
 GROUP: Final[Mapping[str, Shape]] = {
     **READ,
     "offsets": dict.fromkeys(("committed", "stable", "pending")),
 }
-"""The leader of the group's partition, too: which commit is visible, what it is to those who want
-stable offsets, and by producer id what is pending."""
+"""The leader of the group's partition, with the visible commit, the commit that readers of stable
+offsets see, and pending commits by producer id."""
 SHAPES: Final[Mapping[str, Mapping[str, Shape]]] = {
     "client": CLIENT,
     "coordinator": COORDINATOR,

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ActorUnderTest(NamedTuple):
-    """An actor of the system: what sort of view it has, and where it begins."""
+    """An actor of the system: the kind of its view, and its initial state."""
 
     kind: str
     store: SnapshotStore
@@ -34,8 +34,8 @@ class ImplTransactions:
     """Instances, coordinators and leaders of `impl` in one configuration. `on` is "bytes" or
     "values". Raises NotApplicable.
 
-    `actors` has them by their places in the model's world; what was the coordinator before is the
-    same broker as the coordinator, at another time.
+    `actors` has them by their places in the model's world. The former coordinator is the same
+    broker as the coordinator, at another time.
     """
 
     def __init__(self, k: Any, *, is_v2: bool, on: str) -> None:
@@ -74,12 +74,12 @@ class ImplTransactions:
 
 
 LEADERS: Final[Mapping[str, type[Leader]]] = {"leader": Leader, "group": GroupLeader}
-"""What leads a partition."""
+"""The actors that lead a partition."""
 
 
 def of_release(table: Mapping[str, T], release: str) -> T:
-    """The row of a release: that of the newest one before it where it has none of its own. A row
-    for one patch is that patch's alone."""
+    """The row of a release; if it has none, that of the newest release before it. A row for one
+    patch release applies to that release alone."""
     if release in table:
         return table[release]
     rows = [row for row in table if row.count(".") == 1 and numbers(row) <= numbers(release)]
@@ -87,12 +87,13 @@ def of_release(table: Mapping[str, T], release: str) -> T:
 
 
 def numbers(release: str) -> tuple[int, ...]:
-    """A release in order."""
+    """The numbers of a release, for comparison."""
     return tuple(int(part) for part in release.split("."))
 
 
 def refuse(k: Any) -> None:
-    """Raises NotApplicable for a variant that `impl` has no configuration of: it has releases."""
+    """Raises NotApplicable for a variant that no configuration of `impl` stands for: `impl` has
+    releases alone."""
     variant = k.variant
     released = model_of_configuration(k).variants.RELEASES[variant.release]
     for field in fields(variant):
@@ -105,4 +106,5 @@ def refuse(k: Any) -> None:
 
 
 CHOSEN: Final = ("name", "level", "requests", "late_bump", "group_memory", "leaderless_marker")
-"""What every release has to choose from; and in what `impl` differs, which the judge sees."""
+"""The rules that users of any release choose, and those in which `impl` differs, which the judge
+sees."""

@@ -1,4 +1,4 @@
-"""The model's transactional actors as tables, and what of them is compared."""
+"""The model's transactional actors as tables, and the part of them that is compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from proofs.lift.source import Model
 
 
 class TransactionTables(ActorTables):
-    """Instances, their coordinator, leaders: where the scope begins, and all that follows."""
+    """Instances, their coordinator and leaders: the initial state of the scope, and all that
+    follow."""
 
     def __init__(self, k: Any, model: Model) -> None:
         super().__init__(k, model)
@@ -67,7 +68,7 @@ class TransactionTables(ActorTables):
         return self._message_views[type(value)](value)
 
     def errors_in(self, sends: Sequence[Any]) -> Iterator[str]:
-        """Those of all answers."""
+        """The errors of all answers."""
         for message in sends:
             error = getattr(message, "error", message)
             if isinstance(error, self.model.messages.Error):
@@ -124,8 +125,8 @@ def tables_of(k: Any) -> TransactionTables:
 
 
 def outcomes_of(client: Any) -> View:
-    """Those of the transactions that have begun. An abort that takes a new epoch, too, has ended
-    when that is there, or never."""
+    """The outcomes of the transactions that have begun. An abort that takes a new epoch ends when
+    the epoch has arrived, or never."""
     told = [outcome.name for outcome in client.outcomes.values()[: client.begun]]
     takes_epoch = client.state.name in ("INITIALIZING", "FATAL_ERROR") and not client.too_late
     if takes_epoch and told[-1:] == ["ABORTED"]:
@@ -134,7 +135,7 @@ def outcomes_of(client: Any) -> View:
 
 
 def metadata_view(known: Any) -> View:
-    """Shaped as METADATA; the previous producer id where it is another."""
+    """Shaped as METADATA; the previous producer id is shown only if it is a different one."""
     metadata = known.metadata
     partitions = metadata.partitions.values()
     if metadata.state.name == "ABSENT":
@@ -176,12 +177,12 @@ def stored_view(stored: Any) -> View:
 
 
 def record_in(stored: Any) -> tuple[int, int, int]:
-    """What a record says."""
+    """The content of a record."""
     return stored.instance, stored.transaction, stored.number
 
 
 def read_committed(log: Sequence[Any], stable: int) -> View:
-    """What a reader of committed records gets: what lies below the last stable offset, and whose
+    """The records that a reader of committed records gets: those below the last stable offset whose
     producer's next marker is a COMMIT. `CompletedFetch.nextFetchedRecord`, KIP-98."""
     committed: set[int] = set()
     found = []
@@ -197,8 +198,8 @@ def read_committed(log: Sequence[Any], stable: int) -> View:
 
 
 def offsets_view(log: Sequence[Any]) -> View:
-    """What a log of offset commits of one key says. `GroupMetadata.completePendingTxnOffsetCommit`,
-    KIP-447."""
+    """The visible and pending commits in a log of one key.
+    `GroupMetadata.completePendingTxnOffsetCommit`, KIP-447."""
     committed, pending = (NONE, None), dict[int, tuple[int, Any]]()
     for offset, stored in enumerate(log):
         if stored.kind.name == "DATA":
@@ -212,7 +213,7 @@ def offsets_view(log: Sequence[Any]) -> View:
 
 
 def content_view(request: Any) -> View:
-    """What a request says, from REQUEST's `producer_id` on."""
+    """The content of a request, from REQUEST's `producer_id` on."""
     api, batch = request.api.name, request.batch
     if api == "PRODUCE":
         who, record = (batch.producer_id, batch.producer_epoch), record_in(batch)
