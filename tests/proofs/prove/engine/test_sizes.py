@@ -45,7 +45,7 @@ GUARDS = (
 """What holds in no small scope, each said in another way."""
 
 
-def diff_of(addition: str, before: str = "# What goes wrong") -> str:
+def diff_of(addition: str, before: str = "# Faults") -> str:
     """A unified diff of the world's text, with more text before a line of it."""
     lines = Path("model/idempotent/world.py").read_text(encoding="utf-8").splitlines()
     place = lines.index(before)
