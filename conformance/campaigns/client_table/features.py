@@ -32,14 +32,14 @@ CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 READ: Final = "read a b c"
 PROTOCOLS: Final = ("classic", "consumer")
-"""Of groups; "consumer" is KIP-848's."""
+"""The protocols of groups; "consumer" is KIP-848's."""
 NEW_GROUP: Final = "consumer-group"
 ROLLING_GROUP: Final = "rolling-group"
 
 
 class Feature(NamedTuple):
-    """A row of the table. `facts` are what a program prints; `log` is what the broker's logs have:
-    see `observe`. The topic is created with `partitions` if there are any."""
+    """A row of the table. `facts` are the lines that a program prints; `log` are the facts that the
+    broker's logs show: see `observe`. The topic is created with `partitions`, unless that is 0."""
 
     name: str
     verb: str
