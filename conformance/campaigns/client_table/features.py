@@ -1,11 +1,11 @@
-"""What clients do in the table: a verb of their programs, and the facts if it works.
+"""The features in the table: each is a verb of the clients' programs, with the expected facts.
 
 `programs/` has one source for each client. It is started with
 
     VERB TOPIC ADDRESS [NAME=VALUE ...]
 
-uses the client as an application would, and prints a fact a line. It ends with another code than 0
-if the client raises an error, which is the last line of its standard error.
+and uses the client as an application would. It prints a fact a line. If the client raises an error,
+the program ends with a code other than 0, and the error is the last line of its standard error.
 
 | verb | what a program does |
 |---|---|

@@ -39,7 +39,7 @@ SECONDS: Final = (0.3, 3.0)
 """The least and the most time between a start of the broker and its kill."""
 CALM_EVERY: Final = 10
 CALM_LIVES: Final = 2
-"""One of `CALM_EVERY` lives, and the last one, is longer by this factor than the longest other
+"""One of `CALM_EVERY` lives, and the last one, lasts longer by this many times the longest other
 life, so that members and transactions of clients that are gone time out."""
 END_S: Final = TRANSACTION_TIMEOUT_MS / 1_000 + 20
 """The longest time until open transactions time out."""

@@ -161,7 +161,7 @@ class NodesTestbed(ServersTestbed):
         return self._epoch
 
     def end(self) -> None:
-        """All leaders are there."""
+        """Bring all leaders back."""
         self.nodes.rest()
 
     def ask_anything(self) -> None:
