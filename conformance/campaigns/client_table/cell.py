@@ -168,4 +168,4 @@ OBSERVERS: Final[Mapping[str, Callable[[CoordinatorConnection, Sequence[TopicPar
     "idempotent": _idempotent,
     "markers": _markers,
 }
-"""By the first word of a fact."""
+"""Functions that read the broker's view of a fact, by the first word of the fact."""

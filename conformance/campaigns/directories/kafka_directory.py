@@ -36,7 +36,7 @@ _AUTHORIZER: Final = {
     False: "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     True: "kafka.security.authorizer.AclAuthorizer",
 }
-"""By whether the broker has a ZooKeeper."""
+"""The class of the authorizer, by whether the broker has a ZooKeeper."""
 
 
 _PATIENT: Final = {"zookeeper.connection.timeout.ms": "30000"}

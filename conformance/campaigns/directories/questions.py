@@ -37,7 +37,8 @@ _SETTLE_S: Final = 30.0
 _FETCH_BYTES: Final = 1 << 20
 _ANY: Final = 1
 _DYNAMIC: Final = frozenset({1, 2, 3, 7, 8})
-"""Of `ConfigSource`: topic, broker, all brokers, client metrics, group."""
+"""The sources of dynamic settings, in `ConfigSource`: topic, broker, all brokers, client metrics,
+group."""
 _MESSAGE: Final = Struct(">qi")
 """The beginning of a message of format 0 or 1: offset, and size of the rest."""
 _MAGIC_AT: Final = 16

@@ -101,4 +101,4 @@ _ALL: Final[Sequence[Callable[[Sequence[str]], None]]] = (
     lose_offsets,
 )
 DEFECTS: Final[Mapping[str, Main]] = {defect.__name__: defect for defect in _ALL}
-"""By name."""
+"""The defects by name."""

@@ -18,7 +18,8 @@ RECORDS_IN_TRANSACTION: Final = 3
 ABORTED_OF_TEN: Final = 3
 """This many of ten transactions are aborted, at random."""
 TRANSACTION_TIMEOUT_MS: Final = 5_000
-"""Short, because a transaction that a client leaves open stops the readers of committed records."""
+"""A short time-out, because a transaction that a client leaves open stops the readers of committed
+records."""
 
 SESSION_TIMEOUT_MS: Final = 2_500
 HEARTBEAT_INTERVAL_MS: Final = 300

@@ -111,8 +111,8 @@ def requests_at(level: int) -> Sequence[str]:
 
 
 def is_apart(scope: str, level: int, requests: str, broker: str) -> bool:
-    """Whether a cell has a result of its own. Leaders alone know neither level nor requests, and are
-    judged once."""
+    """Whether a cell has a result of its own. Leaders alone know neither level nor requests, and
+    are judged once."""
     first = levels_of(broker)[0]
     is_first = (level, requests) == (first, requests_at(first)[0])
     return is_first or judged_composition(scope).name != "idempotent"

@@ -38,7 +38,7 @@ class PlanJudge(Protocol):
         """The finding with a trace from which no step can be left out."""
 
     def told_apart(self) -> Sequence[Finding]:
-        """The differences on traces that tell the variant's rules from another release's."""
+        """The differences on distinguishing traces, for rules of the variant."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ PATIENCE_S: Final = 20
 STORY: Final = ".story"
 """The suffix of a story's file; other names are prepared scopes."""
 SLOWER: Final = 5
-"""A mutant that takes longer than the unchanged scope by this factor does not end."""
+"""A mutant that takes this many times as long as the unchanged scope counts as endless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Reached:
 def record_reached(
     prepared: Mapping[str, Path], processes: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """By scope, the places that its traces execute; taken from the journal if recorded."""
+    """By scope, in the form of the journal: the places that its traces execute."""
     statement_marks()  # so that no child makes them anew
     jobs = [((name, folder), LONGEST_S) for name, folder in prepared.items()]
     for (name, _), found in in_children(reached_in, jobs, processes):
@@ -96,7 +96,7 @@ def steps_in(finding: Mapping[str, Any]) -> int:
 
 
 def read_reached(found: Mapping[str, Any]) -> Reached:
-    """The journal's entry for a scope."""
+    """Parses the journal's entry for a scope."""
     return Reached(frozenset(found["places"]), found["divergences"], found["seconds"])
 
 

@@ -30,7 +30,7 @@ HOW: Final = (
 REASONS: Final[Mapping[str, str]] = tomllib.loads(
     Path(__file__).with_name("survivors.toml").read_text(encoding="utf-8")
 )
-"""By a mutant's name."""
+"""The reader's reasons, by a mutant's name."""
 
 FIGURES: Final = ("found", "no_change", "alive", "unreached")
 """The fates of a module's mutants. `no_change`: a reader says that it changes nothing of the
