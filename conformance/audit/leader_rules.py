@@ -244,7 +244,7 @@ def evaluate(roots: Iterable[Node], leaves: Mapping[str, Any]) -> list[Any]:
 
 
 class LiftedRule(NamedTuple):
-    """A rule as columns: an error, and the state after the batch, by column."""
+    """A lifted rule: its error, and the state after it, as columns."""
 
     error: Node
     after: Mapping[str, Node]

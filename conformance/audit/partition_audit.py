@@ -341,7 +341,7 @@ class PartitionJudge:
     # Transactions
 
     def endings(self) -> Iterator[TransactionEnd]:
-        """Each end of a transaction, and the open transactions."""
+        """All ends of transactions, and the open transactions."""
         folded, rows = self._folded, self._folded.rows
         ends = np.flatnonzero((rows["control_type"] >= 0) & folded.is_taken)
         epochs, kinds = (rows[name][ends] for name in ("producer_epoch", "control_type"))

@@ -1,1 +1,1 @@
-"""Runs of many runs: stories, kills, tables of brokers and clients, planted bugs."""
+"""Campaigns: many runs as one task: stories, kills, tables of brokers and clients, planted bugs."""

@@ -6,7 +6,7 @@ test that can send markers itself may keep a copy of a marker before the server 
 that no test can bring about are left out. The result is a graph of its own, whose states are
 numbered breadth first.
 
-Where a test can stop nodes, the leader of the last partition may be down. Its marker then waits
+If a test can stop nodes, the leader of the last partition may be down. Its marker then waits
 until the leader is back, and everything that does not need this leader may happen meanwhile. This
 is done only in scopes whose leaders leave; in other scopes a marker is written at once, or skipped.
 """

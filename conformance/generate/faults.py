@@ -54,7 +54,7 @@ def means_of(events: Mapping[str, Wire | None]) -> set[Wire | None]:
 
 
 def describe_need(fault: str, event: str, wire: Wire | None) -> str:
-    """What a fault needs, said for a test that lacks it."""
+    """Describes the means that a fault needs, for a test that lacks them."""
     if wire is None:
         return f"{fault}: nobody brings {event} about at brokers"
     return f"{fault}: {event} needs {wire.value}"
@@ -63,7 +63,7 @@ def describe_need(fault: str, event: str, wire: Wire | None) -> str:
 @functools.cache
 def spent_by(model: Model) -> Mapping[str, Mapping[str, Wire | None]]:
     """The events that spend each fault, with the means of each event, or of its incident if that
-    names its own. What a broker does unasked is not a fault by itself."""
+    names its own. An action that a broker takes by itself is not a fault by itself."""
     found: dict[str, dict[str, Wire | None]] = {}
     for name, rule in model.rules.items():
         declared = declaration_of(rule)

@@ -38,8 +38,8 @@ PROBES: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What is drawn before a trace begins. `order` has the threads, the highest first. Before each
-    step in `changes`, counted from 0, the thread that would move falls."""
+    """The random choices made before a trace begins. `order` has the threads, the highest first.
+    Before each step in `changes`, counted from 0, the thread that would move falls."""
 
     order: tuple[int, ...]
     changes: tuple[int, ...]

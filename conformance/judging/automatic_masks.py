@@ -66,7 +66,7 @@ class AutomaticMasks:
         return merge_findings(*parts)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """The masks and findings as plain data."""
         rows = [[mask, findings_json(findings)] for mask, findings in self.findings]
         return {"masks": list(self.masks), "findings": rows, "broken": sorted(self.broken)}
 

@@ -94,7 +94,7 @@ class JudgedRange(NamedTuple):
 
     @property
     def agreed(self) -> Mapping[int, int]:
-        """By the id of a diverging trace: the number of steps before the difference."""
+        """The number of steps before the difference, by the id of the diverging trace."""
         return {finding["id"]: max(finding["steps"] - 1, 0) for finding in self.findings}
 
 

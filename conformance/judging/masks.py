@@ -125,7 +125,7 @@ class MaskedTrace:
 
 
 MaskedWork = Mapping[str, tuple[int, int]]
-"""By mask: the number of traces that continue behind it, and the number of steps there."""
+"""The number of traces that continue behind each mask, and the number of steps there."""
 
 
 def add_masked(*parts: MaskedWork) -> MaskedWork:

@@ -97,7 +97,7 @@ def to_json(found: Found) -> dict[str, Any]:
 
 
 def from_json(value: dict[str, Any]) -> Found:
-    """What `to_json` wrote."""
+    """The result that `to_json` wrote."""
     return Found(summary_from(value["summary"]), properties_from(value["guarantees"]))
 
 
@@ -107,7 +107,7 @@ def pack(found: Found) -> bytes:
 
 
 def unpack(body: bytes) -> Found:
-    """What `pack` wrote."""
+    """The result that `pack` wrote."""
     return from_json(json.loads(zlib.decompress(body)))
 
 

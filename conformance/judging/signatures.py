@@ -148,7 +148,7 @@ def limit_values(findings: Findings) -> Findings:
 
 
 def by_first_id(findings: Findings) -> Iterator[tuple[Signature, Occurrences]]:
-    """In the order in which a run over ascending trace ids meets them first."""
+    """The findings in the order in which a run over ascending trace ids meets them first."""
     return iter(sorted(findings.items(), key=lambda pair: (pair[1].first_id, str(pair[0]))))
 
 

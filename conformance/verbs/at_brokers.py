@@ -17,7 +17,8 @@ TARGETS: Final[Mapping[str, Callable[[Plan, argparse.Namespace], Target]]] = {
     IDEMPOTENT.name: leaders_target,
     TRANSACTIONS.name: servers_target,
 }
-"""By composition. Over a wire, the actors of other compositions cannot be told apart."""
+"""The functions that make a target, by composition. The actors of other compositions cannot be told
+apart over a wire."""
 
 
 def target(plan: Plan, options: argparse.Namespace) -> Target:

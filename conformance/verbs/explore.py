@@ -46,10 +46,7 @@ def on_spark(arguments: argparse.Namespace) -> int:
     """Explore on Spark, with separate levels for each scope."""
     if arguments.engine or arguments.symmetry or arguments.all:
         raise BadUse("--engine, --symmetry, --all belong to --backend threads; leave them out")
-    from conformance.backends.exploration.engine import (
-        NAME,
-        explore_on_spark,
-    )  # pyspark takes long to import
+    from conformance.backends.exploration.engine import NAME, explore_on_spark  # pyspark takes long
 
     arguments.engine = (NAME,)
     with places(arguments.out) as (here, there):

@@ -33,7 +33,7 @@ REPORTS: Final = "reports"
 LOG: Final = "spark.log"
 
 VERDICTS: Final = {HOLDS: "holds", VIOLATED: "violated", BAD_USE: "bad use"}
-"""By exit code; any other is `undecided`."""
+"""The verdicts by exit code; any other code is `undecided`."""
 
 DECIDED: Final = (HOLDS, VIOLATED)
 

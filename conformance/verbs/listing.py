@@ -26,7 +26,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """As `list` of proofs, with more kinds."""
+    """Add the arguments of `list` of proofs, with more kinds."""
     listing.add_arguments(parser, KINDS)
 
 

@@ -101,7 +101,7 @@ def with_kept(file: Path, rows: list[Row]) -> Row:
 
 
 def write_pages(pages: dict[str, Document], out: Path) -> None:
-    """Each page as Markdown and HTML."""
+    """Write each page as Markdown and HTML."""
     for name, page in pages.items():
         write_whole(out / f"{name}.md", page.markdown())
         write_whole(out / f"{name}.html", page.html())

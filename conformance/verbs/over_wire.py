@@ -178,7 +178,7 @@ class OverWire:
         return played.finding and {**played.finding, "behind": [*backend.testbed.masks.texts]}
 
     def shown_by(self, finding: Finding) -> ObservedProperties:
-        """Nothing beyond the answers."""
+        """The properties of a diverging system: none, since only its answers are known."""
         return ObservedProperties()
 
     def reproduced(self, finding: Finding) -> Exchanges:

@@ -23,7 +23,7 @@ ON_A_BUSY_MACHINE: Final = {
     # orderly way starts again only after its session has ended.
     "broker.session.timeout.ms": "20000",
 }
-"""For a broker without a cluster."""
+"""Properties of a broker without a cluster that let it run on a busy machine."""
 
 HOME, SEAT, FAR = 1, 2, 3
 """The roles of three brokers that are seated. HOME alone votes. SEAT is the preferred coordinator,

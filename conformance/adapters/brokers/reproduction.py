@@ -213,7 +213,7 @@ def of_layout(value: Fields, fields: Sequence[Any]) -> Fields:
 
 
 def flat(value: Any, path: str, seen: Seen) -> Fields:
-    """Each field of an answer by its place."""
+    """Lists each field of an answer by its place."""
     if isinstance(value, Mapping):
         return {
             place: found

@@ -135,7 +135,7 @@ def batches_in(value: Any) -> list[bytes]:
 
 
 def leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Each field without parts, by its name."""
+    """Yields each field without parts, with its name."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from leaves(name, inner)

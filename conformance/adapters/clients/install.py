@@ -93,7 +93,7 @@ PRODUCTS: Final = {
     ),
     KCAT: Product("kcat.py", sys.executable, KCAT, _debian(KCAT)),
 }
-"""By the names of their registries."""
+"""The products by their names in registries."""
 JAVA_SOURCE: Final = "Application.java"
 
 

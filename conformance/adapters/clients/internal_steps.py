@@ -251,7 +251,7 @@ def disconnect(k: Configuration, index: TraceIndex, candidate: Candidate) -> Ite
 
 
 def end_connection(candidate: Candidate, connection: int) -> Candidate:
-    """The candidate after a connection on which it awaits nothing has ended."""
+    """The candidate after a connection has ended: it awaits nothing on it any more."""
     initializing_on, lost_on = candidate.initializing_on, candidate.lost_on
     return replace(
         with_received(candidate, connection, ENDED),

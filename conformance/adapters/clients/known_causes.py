@@ -23,7 +23,7 @@ class KnownCause(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As sentences."""
+        """The cause as sentences."""
         public = f" Public issue: {self.issue}" if self.issue else " No public issue is known."
         return f"{self.says} Checked in {self.checked}: {self.source}.{public}"
 

@@ -11,7 +11,7 @@ OWN_RULES: Final[Mapping[str, str]] = {
     IDEMPOTENT.name: "sequence_order=wraps",
     TRANSACTIONS.name: "late_bump=asked/leaderless_marker=waits",
 }
-"""By composition: parts of a variant."""
+"""The rules by composition, as parts of a variant's name."""
 SERVED_RULES: Final[Mapping[str, str]] = {
     **OWN_RULES,
     IDEMPOTENT.name: f"{OWN_RULES[IDEMPOTENT.name]}/restart_window=full",

@@ -153,11 +153,11 @@ class SparkSearch:
         )
 
     def firings(self) -> Sequence[int]:
-        """By rule instance: the number of expanded states that enabled it."""
+        """The number of expanded states that enabled each rule instance."""
         return self._firings
 
     def first(self) -> Sequence[int | None]:
-        """By guarantee, then by witness: the first state to note."""
+        """The first state to note for each guarantee, then for each witness."""
         return self._first
 
     def noted(self) -> Sequence[NotedState]:

@@ -1,1 +1,1 @@
-"""Clients against features, on real Kafka and on this project's broker, as one table."""
+"""The table of clients and features, on real Kafka and on this project's broker."""

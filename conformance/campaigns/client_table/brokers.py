@@ -1,7 +1,7 @@
-"""The two brokers of the table: the same listeners, users and ACLs, on ports that are free.
+"""The two brokers of the table: the same listeners, users and ACLs, on free ports.
 
-Whoever connects without SASL may do everything. ALICE may do everything to topics, groups and
-transactional ids whose names begin with OPEN, and nothing else.
+A client that connects without SASL may do everything. ALICE may do everything with topics, groups
+and transactional ids whose names begin with OPEN, and nothing else.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SECURED: Final = "SASL_SSL"
 MECHANISMS: Final = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 ITERATIONS: Final = 4_096
 SCRAM_NUMBERS: Final = {ScramMechanism.SCRAM_SHA_256: 1, ScramMechanism.SCRAM_SHA_512: 2}
-"""As AlterUserScramCredentials numbers them."""
+"""The numbers of AlterUserScramCredentials."""
 
 ALLOWED: Final = tuple(
     AclBinding(kind, OPEN, f"User:{ALICE}", AclOperation.ALL, pattern_type=PatternType.PREFIXED)
@@ -57,8 +57,8 @@ _LISTENER: Final = f"listener.name.{SECURED.lower()}"
 
 @dataclass(frozen=True, slots=True)
 class SecuredBroker:
-    """A broker that runs: HOST:PORT of its listener without security and of the one with TLS and
-    SASL, and the file of the authority that signed its certificate."""
+    """A running broker: HOST:PORT of its listener without security, and of the listener with TLS
+    and SASL; and the file of the authority that signed its certificate."""
 
     version: str
     plaintext: str
@@ -107,7 +107,7 @@ def _kafka(release: str) -> Iterator[SecuredBroker]:
 
 
 def _properties(node: BrokerNode, secured: int, tls: Tls, folder: Path) -> dict[str, str]:
-    """What makes Kafka a broker as `_our_broker` is."""
+    """The properties with which Kafka is set up as `_our_broker` is."""
     files = (tls.key_file, tls.cert_file, tls.ca_file)
     keys = folder / "broker.pem"
     keys.write_text("".join(Path(file).read_text() for file in files))
@@ -131,7 +131,7 @@ def _properties(node: BrokerNode, secured: int, tls: Tls, folder: Path) -> dict[
 
 
 def _admit_alice(broker: SecuredBroker) -> None:
-    """Her passwords of SCRAM, and what she may do. Raises KafkaError."""
+    """Set ALICE's SCRAM passwords and her permissions. Raises KafkaError."""
     acls = [
         {
             "resource_type": acl.resource_type,
@@ -145,7 +145,7 @@ def _admit_alice(broker: SecuredBroker) -> None:
         for acl in ALLOWED
     ]
     bodies = [(ApiKey.CREATE_ACLS, 3, {"creations": acls})]
-    for mechanism, number in SCRAM_NUMBERS.items():  # one request may name a user once
+    for mechanism, number in SCRAM_NUMBERS.items():  # a request may name a user only once
         credential = {
             "name": ALICE,
             "mechanism": number,

@@ -1,4 +1,4 @@
-"""A cell: one client's program for one feature at one broker, and what came of it."""
+"""A cell: one client's program for one feature at one broker, and its outcome."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ PROGRAMS: Final = Path(__file__).with_name("programs")
 TIMEOUT_S: Final = 90.0
 QUOTED: Final = 400
 LIST_GROUPS_VERSION: Final = 5
-"""The first that says the types of groups (KIP-848)."""
+"""The first version that names the types of groups (KIP-848)."""
 WORKS: Final = "works"
 FAILS: Final = "fails"
 
 
 class ProgramOutcome(NamedTuple):
-    """What a program did: WORKS or FAILS, its facts, those of the logs, and the error's text."""
+    """The outcome of a program: WORKS or FAILS, its facts, those of the logs, and the error's
+    text."""
 
     result: str
     facts: tuple[str, ...]
@@ -72,7 +73,7 @@ def topic_of(client: str, feature: Feature) -> str:
 
 
 def options_of(feature: Feature, topic: str, broker: SecuredBroker) -> Iterator[str]:
-    """What depends on the broker and the topic."""
+    """The options that depend on the broker and the topic."""
     if feature.verb == "refused":
         yield f"open={OPEN}{topic}"
     if feature.mechanism:
@@ -81,7 +82,7 @@ def options_of(feature: Feature, topic: str, broker: SecuredBroker) -> Iterator[
 
 
 def execute_program(command: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """The lines that a program prints, and what went wrong, if anything did."""
+    """The lines that a program prints, and the error, if any."""
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -112,13 +113,13 @@ def _kill_group(pid: int) -> None:
 
 
 def last_line(text: str) -> str:
-    """The last line with something in it, shortened: what an uncaught error says."""
+    """The last line that is not empty, shortened: it describes an uncaught error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:QUOTED] if lines else ""
 
 
 def observe(connection: BrokerConnection, topic: str, feature: Feature) -> tuple[str, ...]:
-    """What the broker says of the facts that `feature.log` names. Raises KafkaError."""
+    """The broker's view of the facts that `feature.log` names. Raises KafkaError."""
     wire = CoordinatorConnection(connection)
     partitions = [(topic, index) for index in range(feature.partitions)]
     return tuple(OBSERVERS[fact.split()[0]](wire, partitions) for fact in feature.log)
@@ -131,7 +132,7 @@ def _committed(wire: CoordinatorConnection, partitions: Sequence[TopicPartition]
 
 
 def _group(wire: CoordinatorConnection, partitions: Sequence[TopicPartition]) -> str:
-    """The protocol of the group: some clients go back to the older one."""
+    """The protocol of the group: some clients fall back to the older one."""
     everything: dict[str, list[str]] = {"states_filter": [], "types_filter": []}
     groups = wire.connection.ask(ApiKey.LIST_GROUPS, LIST_GROUPS_VERSION, everything)["groups"]
     types = [row["group_type"].lower() for row in groups if row["group_id"] == partitions[0][0]]
@@ -167,4 +168,4 @@ OBSERVERS: Final[Mapping[str, Callable[[CoordinatorConnection, Sequence[TopicPar
     "idempotent": _idempotent,
     "markers": _markers,
 }
-"""By the first word of a fact."""
+"""Functions that read the broker's view of a fact, by the first word of the fact."""

@@ -1,4 +1,5 @@
-"""The columns of the table: clients as their registries name them, and what each does not have."""
+"""The columns of the table: clients by their registries' names, with the features that each
+lacks."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ CLASSIC_ALONE: Final = dict.fromkeys(
 
 
 class ClientRelease(NamedTuple):
-    """A product with the release that is tabled; `lacks` says why it has no cell of a feature."""
+    """A product, and the release in the table. `lacks` says why the product has no cell for a
+    feature."""
 
     product: str
     release: str
@@ -25,12 +27,12 @@ class ClientRelease(NamedTuple):
 
     @property
     def client(self) -> str:
-        """As `program_command` takes it."""
+        """The form that `program_command` takes."""
         return f"{self.product}:{self.release}"
 
     @property
     def title(self) -> str:
-        """For people."""
+        """The form for people."""
         return f"{self.product} {self.release}"
 
 
@@ -57,11 +59,12 @@ CLIENTS: Final = (
         },
     ),
 )
-"""All that are tabled, in order."""
+"""All clients of the table, in order."""
 
 
 def clients_named(names: Sequence[str]) -> list[ClientRelease]:
-    """PRODUCT, or PRODUCT:RELEASE, of those in CLIENTS; all without names. Raises BadUse."""
+    """The clients of CLIENTS that match PRODUCT or PRODUCT:RELEASE; without names all. Raises
+    BadUse."""
     by_product = {client.product: client for client in CLIENTS}
     there_are = (JAVA, *products_of(PROGRAMS))
     found = []

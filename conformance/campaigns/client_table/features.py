@@ -1,11 +1,11 @@
-"""What clients do in the table: a verb of their programs, and the facts if it works.
+"""The features in the table: each is a verb of the clients' programs, with the expected facts.
 
 `programs/` has one source for each client. It is started with
 
     VERB TOPIC ADDRESS [NAME=VALUE ...]
 
-uses the client as an application would, and prints a fact a line. It ends with another code than 0
-if the client raises an error, which is the last line of its standard error.
+and uses the client as an application would. It prints a fact a line. If the client raises an error,
+the program ends with a code other than 0, and the error is the last line of its standard error.
 
 | verb | what a program does |
 |---|---|
@@ -32,14 +32,14 @@ CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 READ: Final = "read a b c"
 PROTOCOLS: Final = ("classic", "consumer")
-"""Of groups; "consumer" is KIP-848's."""
+"""The protocols of groups; "consumer" is KIP-848's."""
 NEW_GROUP: Final = "consumer-group"
 ROLLING_GROUP: Final = "rolling-group"
 
 
 class Feature(NamedTuple):
-    """A row of the table. `facts` are what a program prints; `log` is what the broker's logs have:
-    see `observe`. The topic is created with `partitions` if there are any."""
+    """A row of the table. `facts` are the lines that a program prints; `log` are the facts that the
+    broker's logs show: see `observe`. The topic is created with `partitions`, unless that is 0."""
 
     name: str
     verb: str

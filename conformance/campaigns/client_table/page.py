@@ -26,7 +26,8 @@ Row = Mapping[str, Any]
 
 
 def verdict_of(ours: Row, kafka: Row | None) -> str:
-    """`holds` if what works on Kafka works on ours, or the client does not have it."""
+    """`holds` if each feature that works on Kafka works on ours, or the client lacks the
+    feature."""
     results = [row["result"] for row in (ours, kafka) if row is not None]
     if NOT_RUN in results:
         return "undecided"
@@ -45,14 +46,14 @@ def pairs_of(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, Row]]:
 
 
 def verdicts_of(rows: Sequence[Row]) -> Iterator[str]:
-    """One for each client and feature that ran at ours."""
+    """The verdict of each client and feature that ran at ours."""
     for pair in pairs_of(rows).values():
         if "ours" in pair:
             yield verdict_of(pair["ours"], pair.get("kafka"))
 
 
 def client_table_page(rows: Sequence[Row]) -> Document:
-    """The table, the differences, and what clients do not have."""
+    """The table, the differences, and the features that clients lack."""
     pairs = pairs_of(rows)
     clients = sorted(dict.fromkeys(row["client"] for row in rows), key=_place)
     features = [one.name for one in FEATURES if any(row["feature"] == one.name for row in rows)]
@@ -82,12 +83,12 @@ def client_table_page(rows: Sequence[Row]) -> Document:
 
 
 def _place(client: str) -> int:
-    """Of a column: as `CLIENTS` has the products."""
+    """The place of a column, in the order of `CLIENTS`."""
     return [one.product for one in CLIENTS].index(client.partition(" ")[0])
 
 
 def _word(pair: Mapping[str, Row]) -> str:
-    """What stands in a cell."""
+    """The text of a cell."""
     results = {row["result"] for row in pair.values()}
     if not results:
         return ""

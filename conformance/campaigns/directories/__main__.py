@@ -25,7 +25,7 @@ from proofs.say import note, say
 
 
 def parser() -> argparse.ArgumentParser:
-    """All that the command takes."""
+    """The parser of the command."""
     described = argparse.ArgumentParser(
         prog="python -m conformance.campaigns.directories",
         description=(__doc__ or "").split("\n\n", maxsplit=1)[0],
@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def chosen(options: argparse.Namespace) -> list[tuple[Scenario, str]]:
-    """What the options ask for."""
+    """The scenarios and releases that the options select."""
     return [
         (scenario, release)
         for scenario in read_scenarios().values()
@@ -56,7 +56,7 @@ def chosen(options: argparse.Namespace) -> list[tuple[Scenario, str]]:
 
 
 def verdicts(made: KafkaDirectory, folder: Path) -> Iterator[DirectoryVerdict]:
-    """One of each log directory. Raises as `judge`."""
+    """A verdict on each log directory. Raises as `judge`."""
     scenario, release = made.scenario, made.release
     for path in made.folders:
         copy, expected = folder / f"ours-{path.name}", scenario.refusal(release, path.name)
@@ -71,7 +71,7 @@ def verdicts(made: KafkaDirectory, folder: Path) -> Iterator[DirectoryVerdict]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 if all is right, 1 if not, 2 for bad use."""
+    """0 if everything is right, 1 if not, 2 for bad use."""
     options = parser().parse_args(arguments)
     pairs = chosen(options)
     if not pairs:

@@ -1,4 +1,4 @@
-"""One client of a broker of any release: requests that are retried while it is not ready."""
+"""A client for a broker of any release; it retries requests while the broker is not ready."""
 
 from __future__ import annotations
 
@@ -62,14 +62,15 @@ VERSIONS: Final = {
     ApiKey.LIST_CONFIG_RESOURCES: 1,
     ApiKey.API_VERSIONS: 3,
 }
-"""What is asked in which version: one that 2.8 has, if it has the API."""
+"""The version of each API's requests: one that 2.8 has, if it has the API."""
 
 NEWEST: Final = {ApiKey.LIST_OFFSETS: 6}
-"""Where a broker is older than `VERSIONS`."""
+"""The versions for brokers older than `VERSIONS`."""
 
 
 class Client:
-    """Requests on one connection, one after the other. `serves`: the versions that the broker has.
+    """Requests on one connection, one after the other. `serves` has the versions that the broker
+    serves.
 
     Raises what `BrokerConnection` raises, and RequestRefused for an error that stays.
     """
@@ -85,7 +86,7 @@ class Client:
         return bool(self._newest.get(api_key, -1) >= version)
 
     def ask(self, api_key: ApiKey, body: Value, version: int | None = None) -> Value:
-        """The answer, as soon as it names no error that passes. Raises RequestRefused."""
+        """The answer, once it has no retriable error. Raises RequestRefused."""
         wanted = VERSIONS[api_key] if version is None else version
         wanted = min(wanted, self._newest[api_key])
         deadline = time.monotonic() + READY_TIMEOUT_S
@@ -108,7 +109,7 @@ class Client:
         return self._connection.receive().body
 
     def change(self, api_key: ApiKey, body: Value, version: int | None = None) -> Value:
-        """As `ask`, of what must succeed."""
+        """As `ask`, for a request that must succeed."""
         answer = self.ask(api_key, body, version)
         if any(error_codes(answer)):
             raise RequestRefused(f"{api_key.name} {body}: {answer}")

@@ -1,12 +1,13 @@
-"""What two brokers say of one directory, field by field, and what became of its files.
+"""Compares the answers of two brokers about one directory, field by field, and the files
+afterwards.
 
 Three rules:
 
-1. A field that a release has no API for is not compared.
+1. A field for which a release has no API is not compared.
 2. A difference is known if a row of `differences.toml` names it, with its reason.
-3. Files may go that Kafka removes as well: those that a crash or a deletion has left, indexes and
-   snapshots of producers without their segment, segments before the start of the log. All others
-   stay, and begin as they did.
+3. Serving may remove files that Kafka removes as well: files that a crash or a deletion has left,
+   indexes and snapshots of producers without their segment, segments before the start of the log.
+   All other files stay, and keep their beginning.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _OF_SEGMENT: Final = re.compile(r"(.+)/([0-9]{20})\.(log|index|timeindex|txninde
 
 @dataclass(frozen=True, slots=True)
 class AnswerDifference:
-    """A field in which both differ; `reason` is empty unless it is known."""
+    """A field in which both differ; `reason` is empty unless the difference is known."""
 
     path: str
     kafka: Any
@@ -88,9 +89,9 @@ def _differing(path: str, kafka: Any, ours: Any) -> Iterator[tuple[str, Any, Any
 def lost_files(
     before: Mapping[str, bytes], after: Mapping[str, bytes], starts: Mapping[str, int]
 ) -> list[str]:
-    """What serving a directory did to its files, and Kafka would not.
+    """The effects of serving on a directory's files that Kafka would not have.
 
-    `starts`: of each partition, the offset at which its log begins.
+    `starts` has the log start offset of each partition.
     """
     segments: dict[str, list[int]] = {}
     for name in before:

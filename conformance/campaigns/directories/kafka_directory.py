@@ -1,4 +1,4 @@
-"""A directory of a real broker, and what that broker says when it is started again on a copy."""
+"""Makes a directory with a real broker, and asks that broker about it after a restart on a copy."""
 
 from __future__ import annotations
 
@@ -30,22 +30,23 @@ from impl.log.checkpoint_files import format_id
 FIRST: Final = "data"
 NODE_ID: Final = 1
 ATTEMPTS: Final = 3
-"""How often a broker is started whose coordinator has left a transaction open."""
+"""How often a broker is restarted whose coordinator has left a transaction open."""
 
 _AUTHORIZER: Final = {
     False: "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     True: "kafka.security.authorizer.AclAuthorizer",
 }
-"""By whether the broker has a ZooKeeper."""
+"""The class of the authorizer, by whether the broker has a ZooKeeper."""
 
 
 _PATIENT: Final = {"zookeeper.connection.timeout.ms": "30000"}
-"""A busy machine lets a broker wait for its ZooKeeper."""
+"""Lets a broker on a busy machine wait for its ZooKeeper."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaDirectory:
-    """What a real broker left: its log directories, its answers, and when it was stopped."""
+    """The result of a real broker: its log directories, its answers, and the time when it was
+    stopped."""
 
     scenario: Scenario
     release: str
@@ -55,9 +56,10 @@ class KafkaDirectory:
 
 
 def make(scenario: Scenario, release: str, folder: Path) -> KafkaDirectory:
-    """Let a broker do what the scenario says, keep its files in `folder`, and ask it.
+    """Let a broker play the scenario, keep its files in `folder`, and ask it.
 
-    `folder/made` are the files as it left them. Raises what `KafkaBroker` and `Client` raise.
+    `folder/made` has the files as the broker left them. Raises what `KafkaBroker` and `Client`
+    raise.
     """
     left = folder / "made"
     topics: list[str] = []
@@ -86,7 +88,8 @@ def make(scenario: Scenario, release: str, folder: Path) -> KafkaDirectory:
 
 
 def _format(scenario: Scenario, release: str, left: Path) -> None:
-    """Format the log directories: each has an id of its own, where it has one (KIP-858)."""
+    """Format the log directories; each has an id of its own, if the release has such ids
+    (KIP-858)."""
     left.mkdir(parents=True)
     kafka = find_release(release)
     for name in _names(scenario):
@@ -101,7 +104,7 @@ def _format(scenario: Scenario, release: str, left: Path) -> None:
 def _ask_again(
     scenario: Scenario, release: str, left: Path, again: Path, topics: Sequence[str]
 ) -> Answers:
-    """What the broker says when it is started again, on a copy of its files."""
+    """The broker's answers after a restart on a copy of its files."""
     shutil.copytree(left, again)
     since_ms = now_ms()
     with _started(scenario, release, again) as broker, broker.connect() as connection:
@@ -112,11 +115,12 @@ def _ask_again(
 
 
 def hanging(answers: Answers) -> set[int]:
-    """Producer ids whose transaction is complete, and open at a leader.
+    """Producer ids whose transaction is complete at the coordinator, but open at a leader.
 
-    A coordinator that is back before it knows the leaders takes their topics for deleted, and
+    A coordinator that restarts before it knows the leaders takes their topics for deleted, and
     completes prepared transactions without markers
-    (`TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue`): a matter of luck.
+    (`TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue`). Whether it does is a matter of
+    timing.
     """
     complete = {
         row["producer_id"]

@@ -1,12 +1,12 @@
-"""Everything that a broker says about the files that it serves, as JSON.
+"""Asks a broker everything about the files that it serves; the answers are JSON.
 
 Three rules:
 
-1. What is as new as this start of the broker has no times, epochs and CRCs here: a coordinator ends
-   prepared transactions when it is back, and no two brokers do that at the same time.
-2. What a release has no API for is None.
+1. Data that this start of the broker has written is asked without times, epochs and CRCs: a
+   restarted coordinator ends prepared transactions, and no two brokers do that at the same time.
+2. The answer is None if a release has no API for the question.
 3. Aborted transactions behind the last stable offset are left out: Kafka's index is sparse, so it
-   names some of them, whose records the reader does not get.
+   names some of them although the reader does not get their records.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ Answers = dict[str, Any]
 
 NEW: Final = "new"
 RESOURCES: Final = ((BROKER, ""), (BROKER, "1"), (GROUP, "g"), (CLIENT_METRICS, "m"))
-"""What has settings besides topics, in all scenarios."""
+"""The resources, besides topics, whose settings are asked in all scenarios."""
 _SETTLE_S: Final = 30.0
 _FETCH_BYTES: Final = 1 << 20
 _ANY: Final = 1
 _DYNAMIC: Final = frozenset({1, 2, 3, 7, 8})
-"""`ConfigSource`: of a topic, a broker, all brokers, client metrics, a group."""
+"""The sources of dynamic settings, in `ConfigSource`: topic, broker, all brokers, client metrics,
+group."""
 _MESSAGE: Final = Struct(">qi")
-"""How a message of format 0 or 1 begins: offset, size of what follows."""
+"""The beginning of a message of format 0 or 1: offset, and size of the rest."""
 _MAGIC_AT: Final = 16
 _PENDING: Final = ("PrepareCommit", "PrepareAbort", "Dead")
 
 
 def ask_all(client: Client, since_ms: int) -> Answers:
-    """All that a broker says, which was started at `since_ms`. Raises as `Client`."""
+    """All answers of a broker that was started at `since_ms`. Raises as `Client`."""
     topics = topics_of(client)
     await_coordinators(client, topics)
     ids = _settle_transactions(client)
@@ -69,7 +70,7 @@ def ask_all(client: Client, since_ms: int) -> Answers:
 
 
 def await_topics(client: Client, names: Iterable[str]) -> None:
-    """Wait until a broker that has just started knows these topics. Raises TimeoutError."""
+    """Wait until a restarted broker knows these topics. Raises TimeoutError."""
     wanted = set(names)
     found = poll(lambda: wanted - topics_of(client).keys(), lambda missing: not missing, _SETTLE_S)
     if found:
@@ -77,7 +78,7 @@ def await_topics(client: Client, names: Iterable[str]) -> None:
 
 
 def await_coordinators(client: Client, topics: Iterable[str]) -> None:
-    """Wait until coordinators that have logs have read them."""
+    """Wait until the coordinators of existing logs have read them."""
     if OFFSETS_TOPIC in topics:
         client.ask(ApiKey.OFFSET_FETCH, {"group_id": "g", "topics": [], "require_stable": False})
     if TRANSACTION_STATE_TOPIC in topics and client.has(ApiKey.DESCRIBE_TRANSACTIONS):
@@ -85,7 +86,7 @@ def await_coordinators(client: Client, topics: Iterable[str]) -> None:
 
 
 def topics_of(client: Client) -> Answers:
-    """Those that have leaders; all of them, when they have."""
+    """The topics with leaders; the result is complete once all topics have leaders."""
     body = {"topics": None, "allow_auto_topic_creation": False}
     rows = client.ask(ApiKey.METADATA, body)["topics"]
     return {
@@ -95,7 +96,8 @@ def topics_of(client: Client) -> Answers:
 
 
 def _configs(client: Client, resources: Iterable[tuple[int, str]]) -> Answers:
-    """What is set of each resource; one whose type the release does not have has nothing."""
+    """The settings of each resource; empty for a type of resource that the release does not
+    have."""
     return {f"{kind}:{name}": _settings(client, kind, name) for kind, name in resources}
 
 
@@ -167,7 +169,7 @@ def _max_timestamp(client: Client, name: str, index: int, since_ms: int) -> list
 
 
 def _end_of(client: Client, name: str, index: int, epoch: int) -> list[int]:
-    """The end of an epoch, as OffsetForLeaderEpoch says: an epoch and an offset."""
+    """The end of an epoch, in OffsetForLeaderEpoch: an epoch and an offset."""
     row = {"partition": index, "leader_epoch": epoch}
     body = {"replica_id": -2, "topics": [{"topic": name, "partitions": [row]}]}
     [answer] = client.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, body)["topics"][0]["partitions"]
@@ -202,7 +204,7 @@ def _fetch(client: Client, name: str, index: int, isolation: Isolation) -> list[
 
 
 def _split(data: bytes) -> list[bytes]:
-    """The whole batches of an answer, or messages of a format before batches."""
+    """The whole batches of an answer, or its messages in a format before batches."""
     if len(data) > _MAGIC_AT and data[_MAGIC_AT] < MAGIC:
         return list(_messages(data))
     return [
@@ -222,7 +224,7 @@ def _messages(data: bytes) -> Iterator[bytes]:
 def _batch(data: bytes, since_ms: int) -> list[Any]:
     """Offsets, epoch, attributes, producer, its epoch and sequence, number of records, CRC.
 
-    New ones may be in any order: a coordinator ends transactions in that of a hash table.
+    New batches may be in any order: a coordinator ends transactions in the order of a hash table.
     """
     if data[_MAGIC_AT] < MAGIC:
         offset, size = _MESSAGE.unpack_from(data)
@@ -363,7 +365,7 @@ def _assigned(assignment: Value) -> Iterator[list[Any]]:
 
 
 def _offsets(client: Client, group_id: str) -> Answers:
-    """Those that are stable, and those that a transaction would change (KIP-447)."""
+    """Stable offsets, and those that an open transaction would change (KIP-447)."""
     found: Answers = {}
     for name, require_stable in (("stable", True), ("all", False)):
         body = {"group_id": group_id, "topics": None, "require_stable": require_stable}

@@ -1,7 +1,7 @@
-"""A directory of a real broker with that broker's answers, packed into one small file.
+"""Packs a real broker's directory and its answers into one small file.
 
-It is a `.tar.xz` with `about.json` and the log directories: Kafka's files are mostly zeros, so that
-a few kilobytes are left.
+The file is a `.tar.xz` with `about.json` and the log directories. Kafka's files are mostly zeros,
+so the archive has a few kilobytes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _ABOUT: Final = "about.json"
 
 
 class TooLarge(ValueError):
-    """A directory that does not belong into a repository: make its scenario smaller."""
+    """The directory is too large for a repository: its scenario must be smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A directory that was unpacked; `stopped_ms`: when its broker was stopped."""
+    """A directory that was unpacked; `stopped_ms` is the time when its broker was stopped."""
 
     scenario: str
     release: str
@@ -37,7 +37,7 @@ class Recorded:
 
 
 def record(made: KafkaDirectory, folder: Path) -> Path:
-    """Pack what was made into a file in `folder`; its path. Raises `TooLarge`."""
+    """Pack a directory into a file in `folder`; returns its path. Raises `TooLarge`."""
     about = {
         "scenario": made.scenario.name,
         "release": made.release,
@@ -59,14 +59,14 @@ def record(made: KafkaDirectory, folder: Path) -> Path:
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Without the user of this machine."""
+    """The entry without the name of this machine's user."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry
 
 
 def unpack(path: Path, folder: Path) -> Recorded:
-    """What `record` has packed, with the files in `folder`."""
+    """Unpack a file that `record` has packed, with its files in `folder`."""
     with tarfile.open(path) as packed:
         packed.extractall(folder, filter="data")
     about = json.loads((folder / _ABOUT).read_text())

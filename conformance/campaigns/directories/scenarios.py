@@ -15,14 +15,14 @@ CLEAN, KILLED = "clean", "killed"
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What a broker of some releases does before it stops.
+    """The actions of a broker, of some releases, before it stops.
 
-    `script`: the lines of `script.py`; without any, the directory is formatted alone. `again`:
-    those behind a clean stop and one more start, which create no topics. `stop`: how the last one
-    ends, "clean" or "killed" (SIGKILL). `log_dirs`: how many log directories the broker has.
-    `leftovers`: files and folders that are copied when it has stopped, as a crash might leave them,
-    by their new names. `properties` are the broker's. `refused`: how the error begins with which
-    our broker refuses a directory, by patterns of a release and a folder; all others are served.
+    `script` has the lines of `script.py`; without lines, the directory is only formatted. `again`
+    has the lines after a clean stop and one more start; they create no topics. `stop` is the end of
+    the last start: "clean" or "killed" (SIGKILL). `log_dirs` is the number of log directories.
+    `leftovers` are files and folders to copy after the stop, by their new names, as a crash might
+    leave them. `properties` are the broker's. `refused` has, by patterns of a release and a folder,
+    the beginning of the error with which our broker refuses a directory; it serves all others.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Scenario:
     refused: Mapping[str, str] = field(default_factory=dict)
 
     def refusal(self, release: str, folder: str) -> str:
-        """How the error begins, "" where the log directory is served."""
+        """The beginning of the error, "" if our broker serves the log directory."""
         rows, key = self.refused.items(), f"{release} {folder}"
         return next((error for pattern, error in rows if fnmatchcase(key, pattern)), "")
 

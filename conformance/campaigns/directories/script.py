@@ -1,6 +1,6 @@
-"""What clients do with a broker before it stops, as lines of text.
+"""Actions of clients at a broker before it stops, as lines of text.
 
-A line is a verb, its arguments, and options as NAME=VALUE. `VERBS` is all of them.
+A line is a verb, its arguments, and options as NAME=VALUE. `VERBS` has all verbs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from impl.protocol.record_batch import Record, client_batch, encode_batch
 from impl.protocol.schemas import ApiKey
 
 TRANSACTION_TIMEOUT_MS: Final = 600_000
-"""Longer than a broker takes to start again: what is open at the stop stays open."""
+"""Longer than a broker takes to restart: transactions open at the stop stay open."""
 SESSION_TIMEOUT_MS: Final = 300_000
 _WAIT_S: Final = 150.0
 
@@ -33,7 +33,7 @@ _SET: Final = 0
 
 
 class BadLine(ValueError):
-    """A line of a script that says nothing: correct it in `scenarios.toml`."""
+    """A line of a script that has no meaning; correct it in `scenarios.toml`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def parse(text: str) -> list[ScriptLine]:
 
 @dataclass
 class _Producer:
-    """Who writes: with the next sequence of each partition."""
+    """A producer, with the next sequence of each partition."""
 
     producer_id: int = -1
     producer_epoch: int = -1
@@ -73,7 +73,7 @@ class _Producer:
 
 @dataclass
 class Play:
-    """A script that is played on a broker whose files are in `data`. Producers are by name."""
+    """Plays a script on a broker whose files are in `data`. Producers have names."""
 
     client: Client
     data: Path
@@ -86,7 +86,7 @@ class Play:
             VERBS[line.verb](self, line)
 
     def producer(self, name: str, *, is_transactional: bool) -> _Producer:
-        """The producer of this name, which gets its id with its first use."""
+        """The producer with this name; it gets its id at its first use."""
         if name not in self.producers:
             transactional_id = name if is_transactional else None
             if is_transactional:
@@ -102,7 +102,7 @@ class Play:
         return self.producers[name]
 
     def find_coordinator(self, key: str, key_type: int = CoordinatorType.GROUP) -> None:
-        """Wait for a coordinator, whose topic may have to be created."""
+        """Wait for a coordinator; its topic may have to be created."""
         self.client.change(ApiKey.FIND_COORDINATOR, {"key": key, "key_type": key_type})
 
 
@@ -143,9 +143,9 @@ def _grow(play: Play, line: ScriptLine) -> None:
 
 
 def _produce(play: Play, line: ScriptLine) -> None:
-    """`produce PARTITION BATCHES`: batches of `records`, with keys of `keys`.
+    """`produce PARTITION BATCHES`: batches of `records`, with keys from `keys`.
 
-    The first one is `age_ms` old, and each `apart_ms` younger than the one before.
+    The first batch is `age_ms` old, and each is `apart_ms` younger than the one before.
     """
     partition, count = line.arguments
     name = line.options.get("producer")
@@ -205,7 +205,7 @@ def _delete_records(play: Play, line: ScriptLine) -> None:
 
 
 def _transaction(play: Play, line: ScriptLine) -> None:
-    """`transaction ID PARTITION...`: a batch to each; `end` is commit, abort or open.
+    """`transaction ID PARTITION...`: writes a batch to each; `end` is commit, abort or open.
 
     `group=G` commits an offset of the first partition as well.
     """
@@ -358,7 +358,7 @@ def _quota(play: Play, line: ScriptLine) -> None:
     play.client.change(ApiKey.ALTER_CLIENT_QUOTAS, body)
 
 
-# ---- what a broker does by itself
+# ---- actions that a broker takes by itself
 
 
 def _await(holds: Callable[[], object], what: str) -> None:
@@ -373,19 +373,20 @@ def _offset(play: Play, partition: str, timestamp: int) -> int:
 
 
 def _await_start(play: Play, line: ScriptLine) -> None:
-    """`await_start PARTITION OFFSET`: until the log begins there, or behind it."""
+    """`await_start PARTITION OFFSET`: wait until the log begins at this offset, or behind it."""
     partition, offset = line.arguments
     _await(lambda: _offset(play, partition, Timestamp.EARLIEST) >= int(offset), partition)
 
 
 def _await_end(play: Play, line: ScriptLine) -> None:
-    """`await_end PARTITION OFFSET`: until markers are written, and the log ends there."""
+    """`await_end PARTITION OFFSET`: wait until markers are written, and the log ends at this
+    offset."""
     partition, offset = line.arguments
     _await(lambda: _offset(play, partition, Timestamp.LATEST) >= int(offset), partition)
 
 
 def _await_cleaned(play: Play, line: ScriptLine) -> None:
-    """`await_cleaned PARTITION OFFSET`: until the cleaner has been there."""
+    """`await_cleaned PARTITION OFFSET`: wait until the cleaner has reached this offset."""
     partition, offset = line.arguments
     topic, index = split(partition)
 
@@ -401,26 +402,27 @@ def _await_cleaned(play: Play, line: ScriptLine) -> None:
 
 
 def _await_file(play: Play, line: ScriptLine) -> None:
-    """`await_file GLOB`: until the data folder has such a file; `absent=1`: until it has none."""
+    """`await_file GLOB`: wait until the data folder has such a file; `absent=1`: until it has
+    none."""
     [pattern] = line.arguments
     is_absent = "absent" in line.options
     _await(lambda: any(play.data.glob(pattern)) != is_absent, pattern)
 
 
 def _wait(_: Play, line: ScriptLine) -> None:
-    """`wait MS`: until a segment is so old that it gets no more records (`segment.ms`)."""
+    """`wait MS`: wait until a segment is old enough to get no more records (`segment.ms`)."""
     time.sleep(int(line.arguments[0]) / 1000)
 
 
 def _repeat(play: Play, line: ScriptLine) -> None:
-    """`repeat COUNT LINE`: the same line again and again."""
+    """`repeat COUNT LINE`: play the same line this many times."""
     count, verb, *arguments = line.arguments
     for _ in range(int(count)):
         VERBS[verb](play, ScriptLine(verb, tuple(arguments), line.options))
 
 
 def _ending(play: Play, line: ScriptLine) -> None:
-    """`ending COUNT PARTITION...`: transactions that all end at once, as the last line.
+    """`ending COUNT PARTITION...`: transactions that all end at once; only as the last line.
 
     A broker that is killed then has not written all of their markers.
     """

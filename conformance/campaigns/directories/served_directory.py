@@ -1,4 +1,4 @@
-"""Our broker on a copy of a directory: what it says, and what becomes of the files."""
+"""Serves a copy of a directory with our broker: its answers, and the files afterwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECURITY: Final = Security(
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What our broker says of a directory, or the sentence with which it refuses it.
+    """Our broker's answers about a directory, or the sentence with which it refuses the directory.
 
     `before` and `after` are the files with their content.
     """
@@ -33,7 +33,7 @@ class Served:
 
 
 def serve(folder: Path, copy: Path, since_ms: int | None = None) -> Served:
-    """Serve a copy. `since_ms`: the time of the broker, by default that of now.
+    """Serve a copy. `since_ms` is the broker's time, by default the present time.
 
     Raises what `Client` raises.
     """

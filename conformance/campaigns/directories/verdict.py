@@ -1,4 +1,4 @@
-"""The verdict on one directory: what our broker says of it, held to what the real one says."""
+"""The verdict on one directory: our broker's answers, compared with the real broker's."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from conformance.campaigns.directories.served_directory import Served, serve
 
 @dataclass(frozen=True, slots=True)
 class DirectoryVerdict:
-    """What is known of one log directory.
+    """The result for one log directory.
 
-    `refusal` is our broker's sentence, "" if it serves the directory; `expected` is the beginning
-    that the scenario wants of it.
+    `refusal` is our broker's sentence, "" if it serves the directory; `expected` is its beginning
+    according to the scenario.
     """
 
     scenario: str
@@ -35,7 +35,8 @@ class DirectoryVerdict:
 
     @property
     def is_right(self) -> bool:
-        """Whether it is served as by the real broker, but for known reasons, or duly refused."""
+        """Whether our broker serves it as the real broker does, except for known differences, or
+        rightly refuses it."""
         unknown = [each for each in self.differences if not each.reason]
         is_as_expected = (
             self.refusal.startswith(self.expected) if self.expected else not self.refusal
@@ -43,7 +44,7 @@ class DirectoryVerdict:
         return is_as_expected and not unknown and not self.lost
 
     def lines(self) -> list[str]:
-        """For people."""
+        """The verdict for people."""
         what = f"{self.scenario} {self.release} {self.folder}"
         outcome = f"refused: {self.refusal}" if self.refusal else "served"
         rows = [f"{what}: {'right' if self.is_right else 'WRONG'}, {outcome}"]
@@ -82,5 +83,6 @@ def judge(
 
 
 def kept(served: Served) -> list[str]:
-    """What became of a directory that is refused: nothing, but for what a crash has left."""
+    """The changes of a directory that is refused: none is allowed, except to what a crash has
+    left."""
     return lost_files(served.before, served.after, {})

@@ -1,5 +1,5 @@
-"""The search for traces that tell two Kafkas apart, and the page of all that is known.
+"""Searches for traces that tell two Kafkas apart, and writes the page of all known answers.
 
-`observers` and `leaders` say what is seen of a system, `product_search` which scopes are searched,
-smallest first; `rules_table` writes the page.
+`observers` and `leaders` define what a test sees of a system; `product_search` selects the scopes
+to search, smallest first; `rules_table` writes the page.
 """

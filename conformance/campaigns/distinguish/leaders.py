@@ -1,8 +1,8 @@
-"""What is observed of leaders alone, over the wire of one broker: all that `run` compares there.
+"""Observes leaders alone, over the wire of one broker: everything that `run` compares there.
 
-Leaders answer producers, tell what they know of them, and answer the probes behind a trace. A
-broker that is killed may recover from any snapshot, so nothing that it answers then tells a rule:
-kills are left out. Brokers of several replicas are not searched: leaders have the same rules there.
+Leaders answer producers, describe producer states, and answer the probes after a trace. A broker
+that is killed may recover from any snapshot, so its later answers reveal no rule: kills are left
+out. Brokers with several replicas are not searched, because leaders have the same rules there.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from proofs.trace.replay import configuration_of
 from proofs.trace.shrink import Steps
 
 KILLED: Final = "leader_crashes"
-"""What a broker knows afterwards is its own choice."""
+"""Events after which a broker's state is its own choice."""
 
 Shown = tuple[tuple[tuple[int, ProducerState], ...], tuple[ObservedAnswer, ...]]
 
 
 class LeaderObserver:
-    """The leaders of one broker. Raises CannotPlay for a scope that it cannot have."""
+    """The leaders of one broker. Raises CannotPlay for a scope that they cannot have."""
 
     unasked: Container[str] = ()
     taken_whole: Container[str] = ()
@@ -59,7 +59,7 @@ class LeaderObserver:
         self.instances: Sequence[Instance] = [i for i in instances(model, k) if i[0] in played]
 
     def after(self, world: World, instance: Instance) -> Observed:
-        """One event, what of it reaches leaders, and their answers. Raises Disabled."""
+        """One event, the requests that reach leaders, and their answers. Raises Disabled."""
         event = self._events.run(world, instance)
         reached = list(self._writer.reached(0, instance, event.calls))
         answers = tuple(one.answer for one in reached if isinstance(one, Delivery))
@@ -67,11 +67,11 @@ class LeaderObserver:
         return Observed(event.world, tuple(inputs), answers)
 
     def behind(self, world: World) -> Hashable:
-        """What each leader tells of producers, and its answers to the probes."""
+        """Each leader's description of producers, and its answers to the probes."""
         return tuple(map(self._shown, world.leaders.values()))  # type: ignore[attr-defined]
 
     def trace(self, steps: Steps) -> Steps:
-        """Leaders do nothing of themselves. Raises CannotPlay."""
+        """The steps unchanged: leaders take no steps by themselves. Raises CannotPlay."""
         played: Steps = self._writer.script(steps).steps
         return played
 
@@ -90,5 +90,5 @@ class LeaderObserver:
 
 
 def _given(one: object) -> Hashable:
-    """What a leader is given, whatever it answers."""
+    """The inputs of a leader, without its answers."""
     return one.batch if isinstance(one, Delivery) else one[2:]  # type: ignore[index]

@@ -1,9 +1,9 @@
-"""What is observed of a variant: by a server's clients, or between actors.
+"""Observers of a variant: as a server's clients, or between actors.
 
-- `ServerObserver`: a broker whose coordinator and leaders are judged over the wire. It sends its
-  markers by itself. What is observed is its answers, what it says of itself where it is asked, and
-  its answers to the probes behind a trace: all that `run` compares there.
-- `ActorObserver`: actors of a system in process. What is observed is what they send.
+- `ServerObserver`: a broker whose coordinator and leaders are judged over the wire, and which sends
+  its markers by itself. It observes the broker's answers, its description of its state where that
+  is requested, and its answers to the probes after a trace: everything that `run` compares there.
+- `ActorObserver`: actors of a system in process. It observes the messages that they send.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from proofs.trace.shrink import Steps
 
 
 class ServerObserver:
-    """Answers over the wire. Raises NotApplicable."""
+    """Observes answers over the wire. Raises NotApplicable."""
 
     unasked: Container[str] = ()
     taken_whole: Container[str] = ()
@@ -67,11 +67,11 @@ class ServerObserver:
     writer: ClassVar[Callable[..., ScriptWriter]] = TransactionScriptWriter
 
     def is_played(self, instance: Instance) -> bool:
-        """Whether a test brings it about."""
+        """Whether a test brings the event about."""
         return instance[0] in events_at(AT_ONE) - UNASKED
 
     def after(self, world: World, instance: Instance) -> Observed:
-        """One step, behind the markers that the server had to write. Raises Disabled."""
+        """One step, after the markers that the server had to write. Raises Disabled."""
         replay = self._replay().at(world)
         if instance[0] != DELAYS_MARKER:
             replay.finish_markers()
@@ -81,21 +81,21 @@ class ServerObserver:
         return Observed(replay.world, sent and sent.request, sent and sent.answer)
 
     def behind(self, world: World) -> Hashable:
-        """All that the server shows, and its answers to the probes."""
+        """The server's whole observable state, and its answers to the probes."""
         replay = self._ends().at(world)
         replay.finish()
         script = replay.script()
         return script.settled, script.endings
 
     def trace(self, steps: Steps) -> Steps:
-        """With markers."""
+        """The steps with markers."""
         steps_with_markers: Steps = self.writer(self._tables).script(steps).steps
         return steps_with_markers
 
 
 class NodesObserver(ServerObserver):
-    """The same, of three brokers, which are stopped and killed: the leader of the last partition
-    may be gone while the others go on."""
+    """The same for three brokers, which are stopped and killed: the leader of the last partition
+    may be down while the other brokers continue."""
 
     has_nodes = True
     writer: ClassVar[Callable[..., ScriptWriter]] = NodesWriter
@@ -104,14 +104,14 @@ class NodesObserver(ServerObserver):
     )
 
     def is_played(self, instance: Instance) -> bool:
-        """Also a marker, for it may wait."""
+        """Whether a test brings the event about; includes markers, which may wait."""
         rule, choice = instance
         heard = dict(choice).get("heard", 1) == 1
         return (rule in events_at(AT_NODES) - UNASKED) or (rule == MARKER and heard)
 
     def after(self, world: World, instance: Instance) -> Observed:
-        """One step with the markers that follow, and what is shown then but for the leader that is
-        held back. Raises Disabled."""
+        """One step with the markers that follow, and the observable state without that of a leader
+        that is held. Raises Disabled."""
         replay = self._replay().at(world)
         sent = replay.send(instance)
         shown = replay.show()
@@ -120,7 +120,7 @@ class NodesObserver(ServerObserver):
 
 
 class ActorObserver:
-    """What actors send to each other."""
+    """Observes the messages between actors."""
 
     unasked: Container[str] = UNASKED
     taken_whole: Container[str] = ()
@@ -133,25 +133,25 @@ class ActorObserver:
         self.instances: Sequence[Instance] = instances(model, k)
 
     def after(self, world: World, instance: Instance) -> Observed:
-        """One event, and what actors are given and send in it. Raises Disabled."""
+        """One event, with the inputs and messages of actors in it. Raises Disabled."""
         event = self._events.run(world, instance)
         calls = [(call.rule.__name__, call.inputs, call.sends) for call in event.calls]
         return Observed(event.world, None, tuple(calls))
 
     def behind(self, world: World) -> Hashable:
-        """Nothing: nobody sees into actors."""
+        """Nothing: the states of actors are not observed."""
 
     def trace(self, steps: Steps) -> Steps:
-        """These are all."""
+        """The steps unchanged: actors take no steps by themselves."""
         return steps
 
 
 class WorldObserver:
-    """A whole world, of which all that can be seen is compared after each event: a system of such a
-    composition takes whole events."""
+    """Observes a whole world, whose observable state is compared after each event. Systems of such
+    a composition take whole events."""
 
     unasked: Container[str] = frozenset({"offset_is_fetched"})
-    """A view shows what a fetch would be answered."""
+    """A view has the answer that a fetch would get."""
 
     def __init__(self, scope: str, variant: str) -> None:
         model = judged_composition(scope).model
@@ -162,14 +162,14 @@ class WorldObserver:
         self.instances: Sequence[Instance] = instances(model, k)
 
     def after(self, world: World, instance: Instance) -> Observed:
-        """One event, and what is seen then. Raises Disabled."""
+        """One event, and the observable state after it. Raises Disabled."""
         rule, choices = instance
         node, _ = self._tables.after(world, rule, *(value for _, value in choices))
         return Observed(node, None, node.view)
 
     def behind(self, world: World) -> Hashable:
-        """Nothing that was not compared."""
+        """Nothing: the last state was compared already."""
 
     def trace(self, steps: Steps) -> Steps:
-        """These are all."""
+        """The steps unchanged: a world takes no steps by itself."""
         return steps

@@ -1,4 +1,4 @@
-"""Which scopes are searched, smallest first, for what tells a variant from another."""
+"""Selects the scopes to search, smallest first, for a trace that tells a variant from another."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ OBSERVERS: Final[Mapping[tuple[str, str], Observe]] = {
     (PROCESSING.name, ACTORS): WorldObserver,
     (PRODUCER_IDS.name, ACTORS): WorldObserver,
 }
-"""How systems of a composition are looked at."""
+"""The observers of a composition's systems."""
 
 NEEDED: Final[Mapping[str, Sequence[str]]] = {
     TRANSACTIONS.name: (ONE_BROKER, THREE_BROKERS),
@@ -56,8 +56,8 @@ NEEDED: Final[Mapping[str, Sequence[str]]] = {
     PROCESSING.name: (ACTORS,),
     PRODUCER_IDS.name: (ACTORS,),
 }
-"""Who is asked for each rule of each variant, one after the other until somebody sees it. Rules of
-an idempotent client are seen at clients alone."""
+"""The observers to try for each rule of each variant, in order, until one sees a difference. Rules
+of an idempotent client are visible only at clients."""
 
 SCOPES: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     (TRANSACTIONS.name, ONE_BROKER): (
@@ -90,12 +90,13 @@ SCOPES: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     (PROCESSING.name, ACTORS): ("processing",),
     (PRODUCER_IDS.name, ACTORS): ("producer-ids",),
 }
-"""Where is looked, by composition and observer."""
+"""The scopes to search, by composition and observer."""
 
 
 NEAR_THE_LAST_EPOCH: Final = "transactions-exhausted/delays=0/unheard=0/moves=0"
 AT_LAST_EPOCH: Final = frozenset({"rotation", "id_memory", "previous_id"})
-"""Rules that say what happens at the last epoch: they are looked for near it, others elsewhere."""
+"""Rules about the last epoch: the search for them takes scopes near it, and for other rules
+others."""
 TWO_PARTITIONS: Final = ("transactions-tiny", "transactions-default")
 OTHERWISE: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     **{
@@ -106,23 +107,23 @@ OTHERWISE: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     **{(rule, THREE_BROKERS): ("transactions-tiny",) for rule in AT_LAST_EPOCH},
     ("pending", THREE_BROKERS): TWO_PARTITIONS,
 }
-"""Where is looked for some rules instead. Three brokers are not brought to the last epoch; what is
-pending is seen while the marker of another partition waits."""
+"""The scopes that replace the usual ones for some rules. Three brokers cannot be brought to the
+last epoch. Pending state is visible while the marker of another partition waits."""
 
 
 def scopes_for(composition: str, observer: str, rule: str) -> Sequence[str]:
-    """Where is looked for what a rule does."""
+    """The scopes in which the effect of a rule is searched."""
     return OTHERWISE.get((rule, observer), SCOPES[composition, observer])
 
 
 def looks_at(composition: JudgedComposition) -> list[str]:
-    """How systems of a composition are looked at."""
+    """The observers of a composition's systems."""
     return [observer for name, observer in SCOPES if name == composition.name]
 
 
 def unanswered(composition: JudgedComposition, variant: str) -> list[tuple[Alternative, str]]:
-    """The rules of a variant that nobody tells apart, as far as is known, and who has not been
-    asked: the next one for each. Raises UnknownVariant."""
+    """The rules of a variant that no known trace tells apart, each with the next observer to try.
+    Raises UnknownVariant."""
     known = {o: rows_about(composition.name, variant, o) for o in NEEDED[composition.name]}
     asked_next = (
         (one, _next_observer(one, known)) for one in alternatives(composition.model, variant)
@@ -131,7 +132,7 @@ def unanswered(composition: JudgedComposition, variant: str) -> list[tuple[Alter
 
 
 def _next_observer(one: Alternative, known: Mapping[str, Sequence[RuleVisibility]]) -> str | None:
-    """Who is asked next for a rule; None if there is an answer."""
+    """The next observer for a rule; None if there is an answer."""
     for observer, rows in known.items():
         row = next((r for r in rows if r.answers(one)), None)
         if row is not None and row.is_found:
@@ -142,7 +143,7 @@ def _next_observer(one: Alternative, known: Mapping[str, Sequence[RuleVisibility
 
 
 def is_whole(row: RuleVisibility) -> bool:
-    """Whether all pairs of all scopes were searched in which that rule is looked for."""
+    """Whether all pairs were searched in all scopes for this rule."""
     scopes = scopes_for(row.composition, row.observer, row.rule)
     return row.answer is Visibility.NOT_VISIBLE and set(scopes) <= row.searched.keys()
 
@@ -157,8 +158,8 @@ def answer(
     known: Iterable[RuleVisibility] = (),
     scopes: Sequence[str] = (),
 ) -> RuleVisibility:
-    """The shortest trace of the first scope that has one, each searched so long. In a scope from
-    which a trace is `known` that tells others of this rule apart, that one is tried before."""
+    """The shortest trace of the first scope that has one; each scope is searched for this long. If
+    a `known` trace of a scope tells other variants of this rule apart, it is tried first."""
     asked = RuleVisibility(
         composition.name,
         variant,
@@ -186,14 +187,15 @@ def answer(
 
 @functools.lru_cache(maxsize=4)
 def _observed(composition: str, observer: str, scope: str, variant: str) -> VariantObserver:
-    """One variant, which many are compared with: what it does is computed once."""
+    """The observer of one variant. Many variants are compared with it, so its behaviour is
+    cached."""
     return OBSERVERS[composition, observer](scope, variant)
 
 
 def _known(
     first: VariantObserver, second: VariantObserver, tried: Iterable[RuleVisibility]
 ) -> SearchResult | None:
-    """A trace that is known, if it tells these apart."""
+    """A known trace, if it tells these variants apart."""
     for row in tried:
         if distinguishes(first, second, row.steps):
             return SearchResult(Visibility.FOUND, 0, row.steps)

@@ -1,4 +1,5 @@
-"""The page of all that is known: which rules nothing tells apart, and what brokers did."""
+"""The page of all known answers: the rules that no trace tells apart, and the results of
+brokers."""
 
 from __future__ import annotations
 
@@ -24,21 +25,21 @@ from model.releases import CHANGES
 from proofs.run.files import pretty, write_whole
 
 PLAYED: Final = Path(__file__).with_name("played.json")
-"""What systems did in the traces, by system, composition, variant and way to look."""
+"""The results of systems on the traces, by system, composition, variant and observer."""
 
 Line = Mapping[str, Any]
 
 TOLD, AT_ACTORS, NOT_PLAYED = "told apart at brokers", "at actors alone", "not played"
 NOT_VISIBLE, NOT_SEARCHED = "not visible", "not searched"
 ANSWERS: Final = (TOLD, AT_ACTORS, NOT_VISIBLE, NOT_PLAYED, NOT_SEARCHED)
-"""What is known of a rule of a variant."""
+"""The known answers about a rule of a variant."""
 
 NO_BROKER: Final[Mapping[str, str]] = {
     "idempotent": "no broker: what a client does of itself",
     "processing": "no broker: what members of a group do",
     "producer_ids": "no broker: what it asks of the controller or of ZooKeeper",
 }
-"""Why no client of a broker sees the rules of a composition that actors alone show."""
+"""The reason why no client of a broker sees a composition's rules, if only actors show them."""
 
 INTRODUCTION: Final = """\
 # Which rules a run can tell apart
@@ -69,13 +70,13 @@ docs/distinguishable_rules.md` writes this page.
 
 
 def played_of(system: str, composition: str, variant: str, observer: str) -> Mapping[str, Any]:
-    """What a system did, by rule; empty where nothing was played."""
+    """The results of a system, by rule; empty if nothing was played."""
     found: Mapping[str, Any] = kept().get(f"{system} {composition} {variant} {observer}", {})
     return found
 
 
 def kept() -> dict[str, Any]:
-    """All that was played."""
+    """All results."""
     found: dict[str, Any] = json.loads(PLAYED.read_text(encoding="utf-8"))
     return found
 
@@ -83,7 +84,7 @@ def kept() -> dict[str, Any]:
 def keep(
     system: str, composition: str, variant: str, observer: str, date: str, lines: Sequence[Line]
 ) -> None:
-    """Put what a system did beside what others did."""
+    """Store the results of a system beside those of others."""
     said = {f"{line['rule']}={line['value']}": line["says"] for line in lines}
     key = f"{system} {composition} {variant} {observer}"
     write_whole(PLAYED, pretty(kept() | {key: {"date": date, "rules": said}}))
@@ -99,13 +100,13 @@ def format_page() -> str:
 
 
 def told() -> list[JudgedComposition]:
-    """The compositions whose rules are told apart, those with the most rules first."""
+    """The compositions with answers about rules, those with the most rules first."""
     found = [JUDGED_COMPOSITIONS[name] for name in NEEDED]
     return sorted(found, key=lambda c: -len(CHANGES[c.name]))
 
 
 def summary() -> list[str]:
-    """How many rules of how many variants have which answer, by composition."""
+    """The number of rules and variants with each answer, by composition."""
     named = ("composition", "variants", "rules of variants", *ANSWERS)
     lines = ["| " + " | ".join(named) + " |", "|---" * len(named) + "|"]
     for composition in told():
@@ -118,7 +119,7 @@ def summary() -> list[str]:
 
 
 def answers_of(composition: JudgedComposition, variant: str) -> list[str]:
-    """What is known of each rule of a variant."""
+    """The known answer about each rule of a variant."""
     missing = {one.name for one, _ in unanswered(composition, variant)}
     found = [row for way in WAYS for row in rows_about(composition.name, variant, way)]
     return [
@@ -128,7 +129,7 @@ def answers_of(composition: JudgedComposition, variant: str) -> list[str]:
 
 
 def answer_of(rows: Sequence[RuleVisibility]) -> str:
-    """What is known of one rule, by all who looked."""
+    """The known answer about one rule, from all observers."""
     observers = {row.observer for row in rows if row.is_found}
     if not observers:
         return NOT_VISIBLE
@@ -138,23 +139,23 @@ def answer_of(rows: Sequence[RuleVisibility]) -> str:
 
 
 def told_apart(row: RuleVisibility) -> str:
-    """What is said of a system that followed the trace of a rule."""
+    """The text about a system that followed the trace of a rule."""
     return f"told apart: {in_words(row)}"
 
 
 def is_told(row: RuleVisibility) -> bool:
-    """Whether a system followed the trace, as it is now."""
+    """Whether a system followed the trace in its present form."""
     return said_of(row) == told_apart(row)
 
 
 def said_of(row: RuleVisibility) -> str:
-    """What a system did in the trace of a rule: a broker of its release, or impl's actors."""
+    """The text about a system on the trace of a rule: a broker of its release, or impl's actors."""
     said: str = place_of(row).get("rules", {}).get(row.name, "")
     return said
 
 
 def place_of(row: RuleVisibility) -> Mapping[str, Any]:
-    """All that a system did where a trace is played."""
+    """The results of a system on a trace."""
     system = "impl" if row.observer == ACTORS else release_of(row.variant)
     return played_of(system, row.composition, row.variant, row.observer)
 
@@ -165,7 +166,7 @@ def release_of(variant: str) -> str:
 
 
 def unplayed(composition: JudgedComposition) -> list[tuple[str, str, str]]:
-    """Each release, variant and way to look, of brokers, with a trace that none has followed."""
+    """Each release, variant and observer, at brokers, with a trace that no broker has followed."""
     return [
         (release_of(variant), variant, observer)
         for variant in variants_of(composition)
@@ -178,7 +179,7 @@ def unplayed(composition: JudgedComposition) -> list[tuple[str, str, str]]:
 
 
 def table(composition: JudgedComposition, variant: str) -> list[str]:
-    """The rules of one variant, with a column for each way to look that somebody took."""
+    """The rules of one variant, with a column for each observer that was used."""
     known = {way: rows_about(composition.name, variant, way) for way in WAYS}
     ways = [way for way, rows in known.items() if rows]
     named = ("rule", "not", "changed by", *ways, "played", "experiment")
@@ -194,7 +195,7 @@ def table(composition: JudgedComposition, variant: str) -> list[str]:
 
 
 def outcomes(rows: Sequence[RuleVisibility]) -> Iterator[str]:
-    """What systems did in the traces of a rule: brokers, or impl's actors."""
+    """The results of systems on the traces of a rule: brokers, or impl's actors."""
     if answer_of(rows) == AT_ACTORS:
         yield NO_BROKER[rows[0].composition]
     for row in rows:

@@ -1,7 +1,7 @@
-"""The variants of a composition that are told from others.
+"""The variants of a composition among which rules are told apart.
 
-Each release at each level, by all requests that it has transactions of. Compositions without
-transactions know neither levels nor kinds of requests.
+Each release at each level, with each kind of requests for which it has transactions. Compositions
+without transactions have neither levels nor kinds of requests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from model.releases import RELEASES
 
 
 def variants_of(composition: JudgedComposition) -> list[str]:
-    """The variants that are told from others, the newest first."""
+    """The variants of a composition, the newest first."""
     parse = composition.model.variants.parse
     releases = RELEASES[composition.name]
     if composition.name not in WITH_LEVELS:

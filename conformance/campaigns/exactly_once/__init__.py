@@ -1,1 +1,1 @@
-"""Applications that consume, transform and produce, while they crash and brokers fail."""
+"""Applications that consume, transform and produce, with crashes of clients."""

@@ -1,15 +1,15 @@
-"""The job of consume-transform-produce at a real broker, by clients that crash at every step.
+"""Consume-transform-produce at a real broker, by clients that crash at every step.
 
-1. What works is `impl`'s own producer and consumer; what judges is a reader of its own, once every
-   transaction has its markers.
-2. The steps at which clients crash are those that all attempts without a crash have in common.
-3. A run has topics, a group and a transactional id that nobody had. Its clients come one after the
-   other with the same id; the first ones crash, the last one finds nothing left to do.
-4. A check that cannot fail says nothing: the same job without a transaction is done beside it, with
-   a crash at each step from the first write on, and must lose or repeat results.
+1. The clients under test are `impl`'s own producer and consumer. An independent reader judges the
+   output, once every transaction has its markers.
+2. Clients crash at those steps that all attempts without a crash have in common.
+3. Each run has unused topics, group and transactional id. Its clients run one after the other with
+   the same id; the first ones crash, and the last one finds no work left.
+4. A check that cannot fail says nothing. So the same job is also done without transactions, with a
+   crash at each step from the first write on, and must lose or repeat results.
 
-Theory of operation: `measure` learns the steps of one order and plays its runs, some at a time:
-they mostly wait.
+Theory of operation: `measure` learns the steps of one order and plays its runs, several at a time,
+since they mostly wait.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ FAULT_OF: Final = {
     Order.PRODUCE_THEN_COMMIT: "duplicated",
     Order.COMMIT_THEN_PRODUCE: "lost",
 }
-"""What a crash does to the job without a transaction."""
+"""The effect of a crash on the job without a transaction."""
 
 
 WRITES: Final = ("PRODUCE", "OFFSET_COMMIT")
-"""What leaves something behind without a transaction: a crash before is no crash."""
+"""Steps that leave something behind without a transaction: a crash before them has no effect."""
 
 
 class Crashes(NamedTuple):
@@ -57,7 +57,7 @@ class Crashes(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """What became of a client: `failure` says why it gave up, "" if it did not."""
+    """The outcome of a client: `failure` says why it gave up, "" if it did not."""
 
     steps: tuple[ClientMessage, ...]
     is_crashed: bool
@@ -65,7 +65,7 @@ class Attempt(NamedTuple):
 
 
 class CrashRunOutcome(NamedTuple):
-    """What came of a run. `aborted` counts records; `is_at_rest` is false where time ran out."""
+    """The outcome of a run. `aborted` counts records; `is_at_rest` is false if time ran out."""
 
     crashes: Crashes
     attempts: tuple[Attempt, ...]
@@ -75,12 +75,12 @@ class CrashRunOutcome(NamedTuple):
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether each result was seen once, and in its order."""
+        """Whether each result was seen exactly once, and in order."""
         return not any(self.compared)
 
 
 class Measured(NamedTuple):
-    """All runs of one order, and the steps that its clients could crash at."""
+    """All runs of one order, and the steps at which its clients could crash."""
 
     order: Order
     steps: tuple[ClientMessage, ...]
@@ -88,7 +88,7 @@ class Measured(NamedTuple):
 
     @property
     def crash_steps(self) -> set[ClientMessage]:
-        """The steps at which some client did crash."""
+        """The steps at which some client crashed."""
         crashed = {
             o.crashes.step for o in self.outcomes if o.attempts[:1] and o.attempts[0].is_crashed
         }
@@ -96,7 +96,8 @@ class Measured(NamedTuple):
 
 
 def crash_points(steps: Sequence[ClientMessage], runs: int) -> Iterable[Crashes]:
-    """Each step in turn, and then again with one more attempt; fewer runs are spread evenly."""
+    """Each step in turn, and then again with one more attempt; if there are fewer runs, they are
+    spread evenly."""
     for run in range(runs):
         at = run * len(steps) // runs if runs < len(steps) else run % len(steps)
         yield Crashes(steps[at], 1 + run // len(steps))
@@ -105,14 +106,15 @@ def crash_points(steps: Sequence[ClientMessage], runs: int) -> Iterable[Crashes]
 def instead(
     steps: Sequence[ClientMessage], outcomes: Sequence[CrashRunOutcome], missed: int
 ) -> list[Crashes]:
-    """Steps that nobody was to crash at yet, for so many runs whose own step never came."""
+    """Steps at which no client was to crash yet, for the runs whose own step never came."""
     tried = {outcome.crashes.step for outcome in outcomes}
     left = [step for step in steps if step not in tried]
     return list(crash_points(left, min(missed, len(left))))
 
 
 def steps_of(quiet: Sequence[Sequence[Attempt]]) -> tuple[ClientMessage, ...]:
-    """What runs without a crash, of one attempt each, have in common. Raises BackendFailed."""
+    """The steps that runs without a crash, of one attempt each, have in common. Raises
+    BackendFailed."""
     for attempts in quiet:
         if len(attempts) != 1 or attempts[0].failure:
             why = attempts[0].failure if attempts else "no client began in time"
@@ -123,7 +125,8 @@ def steps_of(quiet: Sequence[Sequence[Attempt]]) -> tuple[ClientMessage, ...]:
 def in_all(
     steps: Sequence[ClientMessage], attempts: Iterable[Attempt]
 ) -> tuple[ClientMessage, ...]:
-    """Those of the steps that each whole attempt has: not what was asked again in some alone."""
+    """The steps that each whole attempt has; requests that only some attempts repeated are left
+    out."""
     whole = [
         set(attempt.steps) for attempt in attempts if not (attempt.is_crashed or attempt.failure)
     ]
@@ -131,7 +134,7 @@ def in_all(
 
 
 def from_first_write(steps: Sequence[ClientMessage]) -> tuple[ClientMessage, ...]:
-    """The steps at which something may be there already."""
+    """The steps at which the output may have records already."""
     first = next(at for at, step in enumerate(steps) if step.api in WRITES)
     return tuple(steps[first:])
 
@@ -143,9 +146,9 @@ async def measure(
     runs: int | None,
     told: Callable[[str, float], None],
 ) -> Measured:
-    """Learn the steps of a attempt, then let clients crash at them, without `runs` at each once.
+    """Learn the steps of an attempt, then let clients crash at them; by default once at each step.
 
-    Raises KafkaError, BackendFailed where a client fails that nothing happens to.
+    Raises KafkaError, and BackendFailed if a client fails without a crash.
     """
     quiet = [
         await CrashRun(testbed, requests, order, Crashes()).outcome()
@@ -171,7 +174,7 @@ async def measure(
         done = 0
         played = await asyncio.gather(*map(play, points))
         outcomes = [*outcomes, *played]
-        # Who lived because its step never came shows that not every attempt has that step.
+        # If a client survived because its step never came, not every attempt has that step.
         steps = in_all(steps, (outcome.attempts[0] for outcome in outcomes if outcome.attempts))
         points = instead(steps, outcomes, sum(o.crashes.step not in steps for o in played))
     return Measured(order, steps, tuple(outcomes))
@@ -179,7 +182,7 @@ async def measure(
 
 @dataclass(slots=True)
 class CrashRun:
-    """One run: its topics are made when it begins."""
+    """One run; its topics are created when it begins."""
 
     testbed: KafkaTestbed
     requests: Requests
@@ -187,7 +190,7 @@ class CrashRun:
     crashes: Crashes
 
     async def outcome(self) -> CrashRunOutcome:
-        """Write the input, let clients work, read the output. Raises KafkaError."""
+        """Write the input, let clients work, and read the output. Raises KafkaError."""
         [source, *_], [target, *_] = (self.testbed.topic(Job().partitions) for _ in range(2))
         job = Job(source[0], target[0], self.testbed.fresh("workers"))
         attempts: list[Attempt] = []
@@ -211,7 +214,7 @@ class CrashRun:
     # ---- clients
 
     async def _work(self, job: Job, attempts: list[Attempt]) -> None:
-        """One client after the other. Raises TimeoutError when they are too many."""
+        """Run one client after the other. Raises TimeoutError after too many clients."""
         while not attempts or attempts[-1].is_crashed or attempts[-1].failure:
             if len(attempts) == MOST_ATTEMPTS:
                 raise TimeoutError
@@ -219,7 +222,7 @@ class CrashRun:
             attempts.append(await self._attempt(job, self.crashes.step if is_to_crash else None))
 
     async def _attempt(self, job: Job, crash: ClientMessage | None) -> Attempt:
-        """One client, until nothing is left, or it fails, or dies."""
+        """Run one client, until no work is left, or it fails or crashes."""
         network = CrashingNetwork(crash)
         transactional = {"transactional_id": f"worker of {job.output_topic}"}
         producer = self._producer(network, transactional if self.order is Order.TRANSACTION else {})
@@ -262,7 +265,7 @@ class CrashRun:
     # ---- the judge
 
     async def _settle(self, job: Job) -> None:
-        """Wait until no transaction is open: then both readers have the same end."""
+        """Wait until no transaction is open: then both kinds of readers have the same end."""
         async with (
             self._consumer(AsyncioNetwork(), READ_COMMITTED) as committed,
             self._consumer(AsyncioNetwork(), READ_UNCOMMITTED) as everything,
@@ -278,7 +281,7 @@ class CrashRun:
 
 
 async def _work_until_done(job: Job, order: Order, producer: Producer, consumer: Consumer) -> str:
-    """Work; "" once nothing is left, else why that failed."""
+    """Work until nothing is left; returns "", or the reason for a failure."""
     try:
         await producer.start()
         await consumer.start()
@@ -289,8 +292,8 @@ async def _work_until_done(job: Job, order: Order, producer: Producer, consumer:
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:
-    """End them. A transaction that is cancelled wants to abort, and waits: who has crashed does
-    not."""
+    """Cancel the clients. A cancelled transaction would abort, and wait for that; a crashed client
+    does not."""
     while not all(task.done() for task in tasks):
         for task in tasks:
             task.cancel()

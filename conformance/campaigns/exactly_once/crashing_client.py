@@ -1,11 +1,11 @@
-"""The network of a client that crashes at a step: asyncio sockets, cut without a goodbye.
+"""The network of a client that crashes at a step: asyncio sockets that are cut without a close.
 
 1. A step is a message of the client, by its name: `sends END_TXN 2` is the second EndTxn that it
-   sends, `receives END_TXN 2` the answer to that. Names stay the same when other messages are
+   sends, `receives END_TXN 2` is the answer to it. Names stay the same if other messages are
    repeated more often than last time.
-2. A client that crashes when it sends has sent: the request meets whatever comes next. One that
-   crashes when it receives has not received: the broker has done all that it was asked.
-3. Connections end as those of a killed process, and there are no new ones.
+2. A client that crashes at a send has sent the request, which takes effect. A client that crashes
+   at a receive has not received the answer, but the broker has carried out the request.
+3. Connections end like those of a killed process, and no new ones are opened.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class CrashingNetwork:
         raise ConnectionRefusedError(f"{host}:{port}: the client has crashed")
 
     def crash(self) -> None:
-        """Cut every connection; nothing is sent or received any more."""
+        """Cut every connection; no message is sent or received any more."""
         self.has_crashed.set()
         for transport in self._transports:
             transport.abort()
 
     def step(self, direction: str, api: str) -> None:
-        """One more step; `has_crashed` says whether it was the last one."""
+        """Count one more step; returns whether the client crashes at it."""
         self._counts[direction, api] += 1
         step = ClientMessage(direction, api, self._counts[direction, api])
         self.steps.append(step)
@@ -74,8 +74,8 @@ class CrashingNetwork:
 
 
 class _Line:
-    """A `Transport`, and the `Receiver` of what it passes on. Answers come in the order of the
-    requests: that names them."""
+    """A `Transport`, and the `Receiver` to which it passes answers. Answers come in the order of
+    the requests, which gives them their names."""
 
     transport: AsyncioTransport
 

@@ -1,6 +1,7 @@
-"""The same requests at a real Kafka and at our broker, their answers compared field by field.
+"""Sends the same requests to a real Kafka and to our broker, and compares the answers field by
+field.
 
-`scenes` says which requests stand for an API and in which state of the broker they are sent;
-`cases` derives from the table of schemas what else is asked of each version; `conversation` asks
-one broker; `recording` keeps what a real one answered; `comparison` names what differs.
+`scenes` has the valid requests of each API, and the broker's state for them. `cases` derives
+further requests for each version from the table of schemas. `conversation` asks one broker;
+`recording` keeps the answers of a real one; `comparison` names the differences.
 """

@@ -29,7 +29,7 @@ RECORDED: Final = Path("tests/conformance/campaigns/held/recorded")
 
 
 def parser() -> argparse.ArgumentParser:
-    """All that the command takes."""
+    """The parser of the command."""
     described = argparse.ArgumentParser(
         prog="python -m conformance.campaigns.held",
         description=(__doc__ or "").split("\n\n", maxsplit=1)[0],

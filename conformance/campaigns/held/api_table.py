@@ -13,7 +13,8 @@ _COLUMNS: Final = ("cases", "equal", "named", "unnamed")
 
 
 def lines_of(comparisons: Sequence[ApiComparison], *, with_named: bool = False) -> Iterator[str]:
-    """A row for each API, then what has no name, and what names nothing."""
+    """A row for each API, then the differences without a name, and the names without a
+    difference."""
     yield _row("API", _COLUMNS)
     rows = [_numbers(comparison) for comparison in comparisons]
     for comparison, numbers in zip(comparisons, rows, strict=True):
@@ -36,7 +37,7 @@ def _row(name: str, cells: Iterable[object]) -> str:
 
 
 def _reasons(comparisons: Iterable[ApiComparison]) -> Iterator[str]:
-    """How many cases of which APIs each reason is for."""
+    """The number of cases, and the APIs, for each reason."""
     found: dict[str, Counter[str]] = {}
     for comparison in comparisons:
         cases = {(d.case, d.version, name.reason) for d, name in comparison.named}
@@ -48,7 +49,7 @@ def _reasons(comparisons: Iterable[ApiComparison]) -> Iterator[str]:
 
 
 def _wrong(comparison: ApiComparison) -> Iterator[str]:
-    """The differences without a name, those of neighbouring versions in one line."""
+    """The differences without a name; neighbouring versions share a line."""
     name = comparison.api_key.name
     ordered = sorted(comparison.unnamed, key=_group)
     for _, group in groupby(ordered, key=_group):

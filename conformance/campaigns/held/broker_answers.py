@@ -1,4 +1,4 @@
-"""The brokers that are asked: a real Kafka, a new node of ours, any broker that runs."""
+"""The brokers that are asked: a real Kafka, a new node of ours, or any running broker."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from proofs.say import note
 
 _STEP_TIMEOUT_MS: Final = 20_000
 _SETTLING_S: Final = 0.01
-"""How long a broker that has answered may take to learn of what it was asked to change."""
+"""The longest time until a broker that has answered applies the change that was requested."""
 _PROPERTIES: Final = {"producer.id.expiration.check.interval.ms": NEVER_MS}
 """Records of cases are old: their producers would expire."""
 
 
 def record(apis: Iterable[ApiKey], folder: Path) -> None:
-    """Ask a new real broker all cases of each API, and write its answers.
+    """Send all cases of each API to a new real broker, and write its answers.
 
     Raises NotPrepared, OSError, and as `KafkaBroker.start`.
     """
@@ -37,19 +37,20 @@ def record(apis: Iterable[ApiKey], folder: Path) -> None:
 
 
 def real_answers(api_key: ApiKey) -> Answers:
-    """What a new real broker answers to all cases of an API. Raises as `record`."""
+    """The answers of a new real broker to all cases of an API. Raises as `record`."""
     with KafkaBroker(NEWEST, properties=_PROPERTIES) as broker:
         return served_answers(*broker.address, api_key)
 
 
 def our_answers(api_key: ApiKey) -> Answers:
-    """What a new node of ours answers to all cases of an API."""
+    """The answers of a new node of ours to all cases of an API."""
     own = OwnNode()
     return _answers(CaseConversation(own.connect, own.address[1]), api_key)
 
 
 def served_answers(host: str, port: int, api_key: ApiKey) -> Answers:
-    """What a running broker answers to all cases of an API. Raises NotPrepared, ConnectionLost."""
+    """The answers of a running broker to all cases of an API. Raises NotPrepared,
+    ConnectionLost."""
     connect = partial(
         BrokerConnection, host, port, timeout_ms=_STEP_TIMEOUT_MS, client_id=CLIENT_ID
     )

@@ -2,14 +2,14 @@
 
 Three rules:
 
-1. Each scene is asked as it is. Then each of its fields is changed alone, to each of the values
-   that `_values_of` has for its type, or for the symbol that it holds: of the first scene all
-   fields, of others those that they mention.
-2. A request that names a topic is also asked once the topic is deleted, and once there is another
-   one of its name; each request is also asked twice.
-3. Of each API the version above the newest one and the one below the oldest are asked.
+1. Each scene is a case. In further cases one field is changed to each of the values that
+   `_values_of` has for its type, or for the symbol in it: each field of the first scene, and of
+   other scenes the fields that they mention.
+2. A request that names a topic is repeated after the topic is deleted, and after another topic of
+   this name is created. Each request is also sent twice.
+3. For each API, the version above the newest one and the one below the oldest are tried.
 
-Order and names are the same in each run. A body that two changes have in common is asked once.
+Order and names are the same in each run. If two changes give the same body, it is sent once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNKNOWN_ID: Final = b"\7" * 16
 
 
 class CaseKind(Enum):
-    """When a request is asked that has been prepared."""
+    """The moment at which a prepared request is sent."""
 
     NOW = ""
     TWICE = "twice"
@@ -47,10 +47,10 @@ class CaseKind(Enum):
 
 
 class Case(NamedTuple):
-    """A request: symbols stand for what is known once `steps` are taken.
+    """A request; its symbols stand for values that are known after `steps`.
 
-    `version` is the one of the header; `form` is the version in whose form the body is written.
-    Cases with the same `family` share symbols, and the steps are taken once for them.
+    `version` is that of the header; `form` is the version in which the body is written. Cases with
+    the same `family` share symbols, and the steps are taken once for them.
     """
 
     api_key: ApiKey
@@ -63,7 +63,7 @@ class Case(NamedTuple):
 
     @property
     def form(self) -> int:
-        """The version in whose form the body is written."""
+        """The version in which the body is written."""
         versions = MESSAGES[self.api_key, "request"].versions
         return min(max(self.version, versions.first), versions.last)
 
@@ -94,7 +94,7 @@ def _plain(field: Field, version: int, changes: Mapping[str, Any], path: str) ->
 
 
 def _fitting(field: Field, version: int, value: Any) -> Any:
-    """`value` with the fields that rows lack."""
+    """`value`, completed by the fields that its rows lack."""
     if field.fields and isinstance(value, list):
         return [_build(field.fields, version, row, "") for row in value]
     if field.fields and isinstance(value, dict):
@@ -138,11 +138,11 @@ _BY_NAME: Final[Mapping[str, tuple[Any, ...]]] = {
     "max_version_level": (-1, 0, 3, 2**15 - 1),
     "iterations": (-1, 0, 4_095, 16_385),
 }
-"""Values of fields that may not have any, or for which others are worth asking."""
+"""Values for fields that do not accept every value, or for which other values are worth a case."""
 
 
 def _values_of(field: Field, version: int, value: Any) -> Iterator[Any]:
-    """The values that a field is changed to."""
+    """The values to which a field is changed."""
     if version in field.nullable and field.name != "records":
         yield None
     if field.is_array:
@@ -176,7 +176,7 @@ def _by_kind(field: Field, value: Any) -> Iterator[Any]:
 def _changed(
     fields: Iterable[Field], version: int, body: Body, path: str = ""
 ) -> Iterator[tuple[str, Body]]:
-    """Each body with one field changed, with the field's path and its value as text."""
+    """Each body with one changed field, with the field's path and its value as text."""
     for field in fields:
         if version not in field.versions:
             continue
@@ -227,7 +227,7 @@ def _symbols(value: Any) -> Iterator[str]:
 
 
 def _steps_of(body: Body, more: tuple[str, ...]) -> tuple[str, ...]:
-    """The steps in the order of `STEPS`, with those that other steps need."""
+    """The steps in the order of `STEPS`, including those that other steps need."""
     wanted = {*more, *(NEEDS[symbol] for symbol in _symbols(body) if symbol in NEEDS)}
     for name in reversed(list(STEPS)):
         if name in wanted:
@@ -266,13 +266,13 @@ def _of_scene(
 
 
 def _mentions(scene: Scene, path: str) -> bool:
-    """Whether a scene says something of a field, by its name, or of what holds it."""
+    """Whether a scene mentions a field, by its name, or the field that contains it."""
     inside = any(path.startswith(f"{said}.") for said in scene.changes)
     return inside or path in scene.changes or path.rpartition(".")[2] in scene.changes
 
 
 def _of_version(api_key: ApiKey, version: int) -> Iterator[Case]:
-    """The cases of all scenes; those whose requests are equal once."""
+    """The cases of all scenes; equal requests occur once."""
     seen = set()
     for number, (name, scene) in enumerate(SCENES.get(api_key, PLAINEST).items()):
         for case in _of_scene(api_key, version, name, scene, is_first=number == 0):
@@ -283,7 +283,7 @@ def _of_version(api_key: ApiKey, version: int) -> Iterator[Case]:
 
 
 def _beyond(api_key: ApiKey, versions: range) -> Iterator[Case]:
-    """The versions next to those that are announced."""
+    """The versions next to the announced ones."""
     for version in (versions[0] - 1, versions[-1] + 1):
         if version >= 0:
             nearest = min(max(version, versions[0]), versions[-1])

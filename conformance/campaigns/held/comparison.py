@@ -1,11 +1,11 @@
-"""Differences between our answers and those of a recording, and the names that they have.
+"""Compares our answers with a recording, and finds the names of differences.
 
 Four rules:
 
-1. Two answers differ field by field; rows of an array belong together by what they are about.
+1. Two answers differ field by field; rows of an array correspond if they have the same subject.
 2. `differences.toml` names differences: the APIs, the cases, the fields, and the reason.
 3. A difference without a name is a defect, of the broker or of the table.
-4. A name to which no difference of an API belongs any more is a defect of the table.
+4. A name without a difference in an API is a defect of the table.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _ABOUT: Final = (
     "producer_id",
     "feature",
 )
-"""Fields that say what a row is about."""
+"""Fields that identify the subject of a row."""
 _SAYS_NOTHING: Final = ("", "0x" + "0" * 32)
 
 
 class FieldDifference(NamedTuple):
-    """A field whose value is another one than Kafka's. `path` has the rows in brackets."""
+    """A field whose value differs from Kafka's. `path` has the rows in brackets."""
 
     case: str
     version: int
@@ -75,9 +75,9 @@ def _short(value: Json) -> str:
 
 
 class Name(NamedTuple):
-    """A row of the table: which differences it names, and why they are. `*` stands for any text.
+    """A row of the table: the differences that it names, and their reason. `*` stands for any text.
 
-    `ours` and `theirs` are the values, where the row is about these alone.
+    `ours` and `theirs` are values, if the row applies to these alone.
     """
 
     apis: Sequence[str]
@@ -89,11 +89,11 @@ class Name(NamedTuple):
     theirs: Json = ABSENT
 
     def is_of(self, api_key: ApiKey) -> bool:
-        """Whether it is about an API."""
+        """Whether the row applies to an API."""
         return _is_like(self.apis, api_key.name)
 
     def has(self, difference: FieldDifference) -> bool:
-        """Whether it names a difference of an API that it is about."""
+        """Whether the row names a difference of an API to which it applies."""
         return (
             _is_like(self.cases, difference.case)
             and _is_like(self.fields, difference.field)
@@ -113,7 +113,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 class ApiComparison(NamedTuple):
-    """What became of an API: its cases, and the differences with their names, or None."""
+    """The result for an API: its cases, and the differences with their names, or None."""
 
     api_key: ApiKey
     cases: int
@@ -173,7 +173,7 @@ def compare(
 
 
 def differences_of(ours: Json, theirs: Json, path: str = "") -> Iterator[tuple[str, Json, Json]]:
-    """Each field that differs: its path, our value and theirs."""
+    """Each field that differs: its path, our value and Kafka's."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key in {**theirs, **ours}:
             inner = f"{path}.{key}" if path else key
@@ -192,7 +192,7 @@ def _has_rows(value: Json) -> bool:
 
 
 def _by_subject(rows: list[Any]) -> dict[str, Any]:
-    """Rows by what they are about; with a number behind, if several are about the same."""
+    """Rows by their subject, with a number if several have the same subject."""
     found: dict[str, Any] = {}
     for row in rows:
         said = (str(row[field]) for field in _ABOUT if field in row)

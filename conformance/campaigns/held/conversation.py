@@ -1,7 +1,7 @@
-"""Cases played at one broker, whoever's it is.
+"""Plays cases at one broker, of any kind.
 
-Each case has a connection of its own. The steps before it are repeated while the broker answers
-"not yet"; the case itself is asked once, or twice if it says so.
+Each case has a connection of its own. Steps before the case are repeated while the broker answers
+"not yet"; the case itself is sent once, or twice if it says so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNREADABLE: Final = "answer of another form"
 _PATIENCE_S: Final = 20.0
 _PAUSE_S: Final = 0.003
 ANSWER_TIMEOUT_MS: Final = 2_500
-"""How long a case waits for its answer. Steps before it wait as long as a connection does."""
+"""The time-out for the answer to a case. Steps before it have the connection's time-out."""
 _NOT_YET: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -37,7 +37,7 @@ _NOT_YET: Final = frozenset(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.CONCURRENT_TRANSACTIONS,
-        ErrorCode.TOPIC_ALREADY_EXISTS,  # it is being deleted
+        ErrorCode.TOPIC_ALREADY_EXISTS,  # the topic is being deleted
     }
 )
 _NAMES_OF_API: Final = 10_000
@@ -56,7 +56,7 @@ _METADATA: Final = 4
 
 
 class CaseConnection(Protocol):
-    """What a case needs of a connection."""
+    """The connection that a case needs."""
 
     def ask(self, api_key: int, api_version: int, body: Any) -> Any:
         """The body of the answer."""
@@ -65,7 +65,7 @@ class CaseConnection(Protocol):
         """The answer to a whole request."""
 
     def send_bytes(self, payload: bytes) -> None:
-        """Send a request that has no answer."""
+        """Send a request to which no answer comes."""
 
     def __enter__(self) -> Self: ...
 
@@ -77,7 +77,7 @@ class NotPrepared(Exception):
 
 
 class CaseConversation:
-    """The cases that one broker is asked. `settling_s`: how long it takes to learn of a change."""
+    """The cases for one broker. `settling_s` is the time until the broker has applied a change."""
 
     def __init__(
         self, connect: Callable[[], CaseConnection], port: int, settling_s: float = 0.0
@@ -89,7 +89,7 @@ class CaseConversation:
         self._count = 0
 
     def play(self, cases: Sequence[Case]) -> Iterator[tuple[Case, Json]]:
-        """Each case with what it was answered. Raises NotPrepared, ConnectionLost."""
+        """Each case with its answer. Raises NotPrepared, ConnectionLost."""
         self._await_coordinators()
         for some in batched(cases, _TOPICS_AT_ONCE):
             all_symbols = [self._symbols_of(case) for case in some]
@@ -99,7 +99,7 @@ class CaseConversation:
                 yield case, self._answer(case, symbols)
 
     def _symbols_of(self, case: Case) -> Symbols:
-        """The symbols of the case, new ones if it shares none."""
+        """The symbols of the case; new ones if it shares none."""
         symbols = self._shared.get(case.family)
         if symbols is None:
             self._count += 1
@@ -122,7 +122,7 @@ class CaseConversation:
     # ---- the case
 
     def _ask_raw(self, connection: CaseConnection, case: Case, body: Any) -> Any:
-        """The body of the answer, or what came instead."""
+        """The body of the answer, or the event that came instead."""
         payload = bytearray(encode_request(case.api_key, case.form, -1, CLIENT_ID, body))
         payload[2:4] = case.version.to_bytes(2, "big", signed=True)
         if case.api_key is ApiKey.PRODUCE and not body["acks"]:
@@ -138,7 +138,7 @@ class CaseConversation:
             return UNREADABLE
 
     def _ask_unanswered(self, connection: CaseConnection, payload: bytes) -> str:
-        """Whether the next request on the connection is the first that is answered."""
+        """Whether the next request on the connection is the first to be answered."""
         try:
             connection.send_bytes(payload)
             connection.ask(ApiKey.API_VERSIONS, 0, {})
@@ -147,7 +147,7 @@ class CaseConversation:
         return UNANSWERED
 
     def _ask_again(self, case: Case, body: Any) -> Any:
-        """The second answer, once what the first one began has ended."""
+        """The second answer, after the effects of the first request have ended."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             time.sleep(self._settling_s)
@@ -157,12 +157,12 @@ class CaseConversation:
             if not running or time.monotonic() > deadline:
                 return answer
 
-    # ---- before it
+    # ---- before a case
 
     def _await_coordinators(self) -> None:
-        """Have coordinators and producer ids before all cases.
+        """Create coordinators and producer ids before all cases.
 
-        The first request for a coordinator creates its topic, which it loads then.
+        The first request for a coordinator creates its topic, which the coordinator then loads.
         """
         with self._connect() as connection:
             for request in _FIRST_REQUESTS:
@@ -187,7 +187,7 @@ class CaseConversation:
             self._await_leaders(connection, names)
 
     def _prepare(self, case: Case, symbols: Symbols) -> None:
-        """Take the steps of a case that were not taken yet for its symbols."""
+        """Take those steps of a case that were not taken yet for its symbols."""
         missing = [name for name in case.steps if name not in symbols.done]
         if missing:
             with self._connect() as connection:
@@ -244,7 +244,7 @@ def batched(cases: Sequence[Case], count: int) -> Iterator[Sequence[Case]]:
 
 
 def errors_of(answer: Any) -> set[int]:
-    """All error codes in an answer but 0."""
+    """All error codes in an answer except 0."""
     return {*_errors(answer)} - {ErrorCode.NONE}
 
 

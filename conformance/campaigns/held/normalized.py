@@ -1,11 +1,11 @@
-"""An answer without what differs from run to run.
+"""Removes from an answer everything that varies from run to run.
 
 Four rules:
 
-1. Names and ids that a case was given are its symbols again, in error messages, too.
-2. Other ids, times, sizes, ports and addresses are a word that says what they are.
-3. Rows about names of other cases are left out; rows are in an order of their own.
-4. Bytes are hexadecimal text, so that an answer is JSON.
+1. Names and ids that a case was given become its symbols again, also in error messages.
+2. Other ids, times, sizes, ports and addresses become a word for their kind.
+3. Rows about names of other cases are left out; the remaining rows are sorted.
+4. Bytes become hexadecimal text, so that an answer is JSON.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from impl.protocol.primitives import ZERO_UUID
 from impl.protocol.schemas import ApiKey
 
 Json = Any
-"""What `json` reads and writes."""
+"""A value that `json` reads and writes."""
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OTHER: Final = "$other"
 _EARLIEST_MS, _LATEST_MS = 1_500_000_000_000, 4_000_000_000_000
-"""Numbers between them are times of the run; records of cases are much older."""
+"""Numbers between these are times of the run; records of cases are much older."""
 _WORDS: Final = {
     "cluster_id": "$cluster_id",
     "log_dir": "$directory",
@@ -55,11 +55,11 @@ _NOBODY: Final = -2
 _LENGTH_COUNTS_FROM, _CHECKSUM_AT, _ID_AT = 12, 17, 43
 _ABSENT: Final = (-1, "", None, ZERO_UUID)
 _WHOLE: Final = ("entity",)
-"""Arrays whose rows are about one thing together."""
+"""Arrays whose rows have one subject together."""
 
 
 class Normalizer:
-    """Of the answers to one case. `port` is the broker's."""
+    """Normalizes the answers to one case. `port` is the broker's."""
 
     def __init__(self, api_key: ApiKey, symbols: Symbols, port: int) -> None:
         self._words = {**_WORDS, **_WORDS_OF_API.get(api_key, {})}
@@ -69,7 +69,7 @@ class Normalizer:
         self._producer_id = re.compile(rf"\b{symbols.learnt.get('producer_id', 'none')}\b")
 
     def _learnt(self) -> Iterator[tuple[str, str]]:
-        """What stands in error messages of the values that a case has learnt."""
+        """The values that a case has learnt, as they occur in error messages."""
         for symbol, value in self._symbols.learnt.items():
             if isinstance(value, bytes):
                 yield urlsafe_b64encode(value).decode().rstrip("="), f"${symbol}"
@@ -134,7 +134,7 @@ class Normalizer:
 
 
 def _with_id_zero(records: bytes, producer_id: int) -> bytes:
-    """Batches of a producer with the id 0, and no checksum."""
+    """Batches with producer id 0, and without checksum."""
     found = bytearray(records)
     start = 0
     while start + _BATCH_HEAD.size <= len(found):

@@ -1,7 +1,7 @@
-"""One of our nodes, without sockets and on a clock of its own, asked as a broker is.
+"""One of our nodes, without sockets and with a clock of its own, behind the interface of a broker.
 
-A node that waits, for members of a group or for a time-out, waits no time: the clock goes on to
-when it has something to do.
+If a node waits for members of a group or for a time-out, no real time passes: the clock jumps to
+the next time at which the node acts.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SETTINGS: Final = {
     "producer.id.expiration.check.interval.ms": NEVER_MS,
     "group.consumer.heartbeat.interval.ms": "5000",
 }
-"""Those of the real broker that an answer shows."""
+"""The settings of the real broker that appear in answers."""
 
 
 def own_config() -> NodeConfig:
-    """An embedded broker's settings, and `SETTINGS`."""
+    """The settings of an embedded broker, with `SETTINGS`."""
     config = EMBEDDED
     for name, value in SETTINGS.items():
         config = configure(config, name, value)
@@ -43,7 +43,7 @@ def own_config() -> NodeConfig:
 
 
 class OwnNode:
-    """The node, its clock, and what it has answered."""
+    """The node, its clock, and its answers."""
 
     def __init__(self, host: str = "127.0.0.1", port: int = 9092) -> None:
         self.address = (host, port)
@@ -54,7 +54,7 @@ class OwnNode:
         self._take(self.node.advance(self.now_ms))
 
     def connect(self) -> OwnConnection:
-        """A connection to it."""
+        """A connection to the node."""
         return OwnConnection(self)
 
     def ask(self, payload: bytes, timeout_ms: int = _LONGEST_WAIT_MS) -> bytes | None:
@@ -72,7 +72,7 @@ class OwnNode:
         return found
 
     def _wait(self, reference: object, timeout_ms: int) -> None:
-        """Let time pass until the answer is there. Raises AnswerTimeout."""
+        """Let time pass until the answer has come. Raises AnswerTimeout."""
         end_ms = self.now_ms + timeout_ms
         while reference not in self._answers:
             due_ms = self.node.next_due_ms
@@ -82,7 +82,7 @@ class OwnNode:
             self._take(self.node.advance(self.now_ms))
 
     def _take(self, outputs: Iterable[Output]) -> None:
-        """Keep answers; requests of the node are to itself."""
+        """Keep answers; the node's own requests go to itself."""
         waiting = deque(outputs)
         while waiting:
             output = waiting.popleft()
@@ -97,7 +97,7 @@ class OwnNode:
 
 
 class OwnConnection:
-    """What a case needs of a connection; a context manager that does nothing."""
+    """The connection that a case needs; a context manager that does nothing."""
 
     def __init__(self, node: OwnNode) -> None:
         self._node = node
@@ -115,7 +115,7 @@ class OwnConnection:
         return answer
 
     def send_bytes(self, payload: bytes) -> None:
-        """A request without an answer. Raises ConnectionLost."""
+        """A request to which no answer comes. Raises ConnectionLost."""
         self._node.ask(payload)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The requests that bring a broker into the state that a case is about."""
+"""The requests that bring a broker into the state for a case."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class PreparationRequest(NamedTuple):
-    """A request that prepares a case. `brings`: the paths of values in its answer, by symbol."""
+    """A request that prepares a case. `brings` has the paths of values in its answer, by symbol."""
 
     api_key: ApiKey
     version: int
@@ -185,7 +185,7 @@ STEPS: Final[Mapping[str, tuple[PreparationRequest, ...]]] = MappingProxyType(
         ),
     }
 )
-"""What brings the broker into the state that a request needs."""
+"""The steps that bring the broker into the state that a request needs."""
 
 NEEDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -197,4 +197,4 @@ NEEDS: Final[Mapping[str, str]] = MappingProxyType(
         "$directory": "directory",
     }
 )
-"""The step that each symbol needs; others are only names."""
+"""The step that each symbol needs; other symbols are only names."""

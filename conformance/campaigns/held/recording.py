@@ -1,7 +1,7 @@
-"""Answers of a real broker in files, one an API.
+"""Recorded answers of a real broker, in one file for each API.
 
-A file names the release, says by a digest for which requests its answers are, and holds for each
-case the answers of all versions. Versions in a row with the same answer share it.
+A file names the release, identifies by a digest the requests that it answers, and has for each case
+the answers of all versions. Successive versions with the same answer share it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from conformance.campaigns.held.preparation import STEPS
 from impl.protocol.schemas import ApiKey
 
 Answers = dict[tuple[str, int], Json]
-"""What was answered, by case and version."""
+"""The answers, by case and version."""
 COMMAND: Final = "python -m conformance.campaigns.held --record"
 
 
 class OutdatedRecording(ValueError):
-    """The recording does not hold the answers to the requests of today."""
+    """The recording lacks answers to the present requests."""
 
 
 def digest_of(cases: Iterable[Case]) -> str:
-    """A digest of the requests, and of the steps before them."""
+    """A digest of the requests, and of their steps."""
     rows = [
         (
             (*case[:5], case.kind.value),
@@ -57,7 +57,7 @@ def _by_name(answers: Answers) -> Iterator[tuple[str, dict[int, Json]]]:
 
 
 def _versions_text(answers: dict[int, Json]) -> str:
-    """A row for each answer: the first version that has it, and the last one, and the answer."""
+    """A row for each answer: the first and the last version that has it, and the answer."""
     rows = []
     for answer, versions in groupby(sorted(answers), key=lambda v: json.dumps(answers[v])):
         numbers = [*versions]

@@ -1,12 +1,12 @@
-"""The valid requests from which cases are derived, and the state of the broker that each needs.
+"""The valid requests from which cases are derived, with the state of the broker that each needs.
 
 Four rules:
 
-1. A text `$name` in a body is a symbol: a value that an earlier answer brought, or a name that no
-   other case has.
-2. A field that no scene mentions has its default, or the value of `PLAIN` for its name, or of its
-   type: an API that is new in the table of schemas has a scene by itself.
-3. A scene names what it changes by the path of the field, without indices.
+1. A text `$name` in a body is a symbol: a value from an earlier answer, or a name that no other
+   case has.
+2. A field that no scene mentions has its default, or the value of `PLAIN` for its name, or a value
+   for its type. So an API that is new in the table of schemas has a scene by itself.
+3. A scene names changed fields by their paths, without indices.
 4. The steps that a symbol needs are taken before the request, in the order of `STEPS`.
 """
 
@@ -24,7 +24,7 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 class Scene(NamedTuple):
-    """A valid request: the fields that differ from `PLAIN`, steps beyond those of its symbols."""
+    """A valid request: fields that differ from `PLAIN`, and steps beyond those of its symbols."""
 
     changes: Mapping[str, Any] = NOTHING
     steps: tuple[str, ...] = ()
@@ -495,7 +495,7 @@ SCENES: Final[Mapping[ApiKey, Mapping[str, Scene]]] = MappingProxyType(
         },
     }
 )
-"""The valid requests of each API, the first one the plainest."""
+"""The valid requests of each API, the plainest first."""
 PLAINEST: Final[Mapping[str, Scene]] = MappingProxyType({"plain": Scene()})
 
 HURRIED: Final = frozenset(
@@ -510,7 +510,7 @@ HURRIED: Final = frozenset(
         ApiKey.UPDATE_FEATURES,
     }
 )
-"""APIs that are not asked with a time-out of 1 ms: whether they are done by then is chance."""
+"""APIs that are not tried with a time-out of 1 ms: whether they finish within it is chance."""
 
 READING: Final = frozenset(
     {

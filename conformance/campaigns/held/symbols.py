@@ -1,4 +1,4 @@
-"""What the symbols of a case stand for: names that no other case has, values of earlier answers."""
+"""The values of a case's symbols: names that no other case has, and values of earlier answers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, Final
 from impl.protocol.record_batch import Record, client_batch, encode_batch
 
 CLIENT_ID: Final = "held"
-"""What those call themselves who ask the cases; ids of members begin with it."""
+"""The client id of those who send cases; ids of members begin with it."""
 NAME: Final = re.compile(r"(\w+?)-held-(\d+)")
-"""A name: its symbol, and the number of the case that has it."""
+"""A name: its symbol, and the number of its case."""
 _TIMES_MS: Final = (1000, 2000, 3000)
 
 
 class Symbols:
-    """The names and values of one case, or of several that change nothing.
+    """The names and values of one case, or of several cases that change nothing.
 
-    `learnt` are values that answers brought, by symbol; `done` are the steps that are taken.
+    `learnt` has values from answers, by symbol; `done` has the steps that are taken.
     """
 
     def __init__(self, number: int) -> None:
@@ -26,7 +26,7 @@ class Symbols:
         self.done: set[str] = set()
 
     def fill(self, value: Any) -> Any:
-        """`value` with what its symbols stand for."""
+        """`value` with symbols replaced by their values."""
         if isinstance(value, str) and value.startswith("$"):
             return self._named(value[1:])
         if isinstance(value, dict):
@@ -49,7 +49,7 @@ class Symbols:
 
 
 def records(producer_id: int = -1, *, is_transactional: bool = True) -> bytes:
-    """A batch of three records, of long ago."""
+    """A batch of three old records."""
     rows = [Record(delta, at, b"k", b"v") for delta, at in enumerate(_TIMES_MS)]
     if producer_id < 0:
         return encode_batch(client_batch(rows))

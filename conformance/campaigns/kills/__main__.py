@@ -30,7 +30,7 @@ from proofs.say import note, say
 
 
 def parser() -> argparse.ArgumentParser:
-    """All that the command takes."""
+    """The parser of the command."""
     described = argparse.ArgumentParser(
         prog="python -m conformance.campaigns.kills",
         description=(__doc__ or "").split("\n\n", maxsplit=1)[0],
@@ -76,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def plan_of(options: argparse.Namespace) -> KillPlan:
-    """What the options ask for. Raises ValueError."""
+    """The plan that the options describe. Raises ValueError."""
     libraries = tuple(name for name in options.clients.split(",") if name)
     unknown = [name for name in libraries if name not in LIBRARIES]
     if unknown or not libraries:
@@ -98,7 +98,8 @@ def plan_of(options: argparse.Namespace) -> KillPlan:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 if all is right, 1 if not, 2 for bad use, 3 if it was interrupted or a client hung."""
+    """0 if everything is right, 1 if not, 2 for bad use, 3 if it was interrupted or a client
+    hung."""
     options = parser().parse_args(arguments)
     try:
         plan = plan_of(options)
@@ -123,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(killing: Killing) -> str | None:
-    """Run it; why it ended too early, if it did."""
+    """Run the plan; returns the reason if it ended too early."""
     try:
         asyncio.run(killing.run())
     except KeyboardInterrupt:
@@ -136,7 +137,7 @@ def run(killing: Killing) -> str | None:
 
 
 def show(result: KillResult, progress: CountDisplay) -> None:
-    """Say how far it is."""
+    """Print the progress."""
     progress(
         result.moments,
         f"clients replaced {len(result.standstills) + len(result.ended)}",

@@ -1,7 +1,7 @@
-"""What is on the disk, held to what clients were told: each check yields what is wrong, as text.
+"""Compares the files on disk with the journals of clients: each check yields defects, as text.
 
-A check may be made whenever the broker is dead: what a journal says was told before the kill, and
-must be on the disk; what no journal says may be there or not.
+A check may run whenever the broker is dead. Results in a journal were received before the kill, so
+their records must be on the disk; records without a result may be there or not.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from conformance.campaigns.kills.workload import (
 )
 
 ERROR_CHARS: Final = 90
-"""What is kept of an error's text."""
+"""The part of an error's text that is kept."""
 
 Spans = dict[tuple[str, int], list[tuple[int, int, int, int]]]
 
 
 @dataclass(slots=True)
 class Told:
-    """What the journals say, of all clients together."""
+    """The content of the journals of all clients together."""
 
     acks: list[tuple[str, int, int, str]] = field(default_factory=list)
     """Topic, partition, offset and value."""
@@ -45,15 +45,15 @@ class Told:
     committed: set[str] = field(default_factory=set)
     aborted: set[str] = field(default_factory=set)
     reads: Spans = field(default_factory=lambda: defaultdict(list))
-    """First and last offset, number and checksum of what was delivered, by group and partition."""
+    """First and last offset, number and checksum of delivered records, by group and partition."""
     commits: set[tuple[str, int, int]] = field(default_factory=set)
-    """Group, partition and offset of each commit that was tried."""
+    """Group, partition and offset of each attempted commit."""
     commits_done: set[tuple[str, int, int]] = field(default_factory=set)
     producer_ids: list[int] = field(default_factory=list)
-    """Those that the killer of the broker was given."""
+    """The producer ids that the killer of the broker was given."""
     events: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
-    """By client, what failed, and the error's beginning."""
+    """By client, the failed operation, and the beginning of the error."""
 
     def add(self, event: list[Any], client: str) -> None:
         """Add one event of a journal."""
@@ -88,7 +88,7 @@ def _offsets(group: str, offsets: Mapping[str, int]) -> set[tuple[str, int, int]
 
 
 def read_told(folder: Path, producer_ids: Iterable[int] = ()) -> Told:
-    """What all journals in a folder say. Raises `OSError`."""
+    """The content of all journals in a folder. Raises `OSError`."""
     told = Told(producer_ids=list(producer_ids))
     for file in sorted(folder.glob(f"*{SUFFIX}")):
         client = "-".join(file.stem.split("-")[:2])
@@ -98,7 +98,7 @@ def read_told(folder: Path, producer_ids: Iterable[int] = ()) -> Told:
 
 
 def check(stored: StoredState, told: Told, libraries: Iterable[str]) -> list[str]:
-    """What is wrong; nothing if all is right."""
+    """All defects; empty if everything is right."""
     return [
         *(f"{name}: what was decided is not carried out" for name in stored.undecided),
         *check_acks(stored, told),
@@ -115,7 +115,7 @@ def check(stored: StoredState, told: Told, libraries: Iterable[str]) -> list[str
 
 
 def check_acks(stored: StoredState, told: Told) -> Iterator[str]:
-    """Each acknowledged record is where its producer was told, and nothing of the topic is there
+    """Each acknowledged record has the offset that its producer was told, and no record is stored
     twice."""
     values = {place: dict(log.written) for place, log in stored.logs.items()}
     lost = defaultdict[Place, list[str]](list)
@@ -136,7 +136,8 @@ def _name(place: Place) -> str:
 
 
 def number_of(value: str) -> tuple[int, ...]:
-    """Session, instance, number, and place in a transaction: they go up in a client's partition."""
+    """Session, instance, number, and place in a transaction: these increase within a client's
+    partition."""
     _, _, instance, number = value.split("/")
     return tuple(int(part) for part in (*instance.split("."), *number.split(".")))
 
@@ -157,7 +158,8 @@ def check_order(stored: StoredState) -> Iterator[str]:
 
 
 def check_transactions(stored: StoredState, told: Told) -> Iterator[str]:
-    """What was committed is there whole, what was aborted is not there, the rest is all or none."""
+    """Committed transactions are stored whole, aborted ones are not visible, and others are all or
+    nothing."""
     seen = Counter[str]()
     for (topic, _), log in stored.logs.items():
         if topic == TOPIC:
@@ -202,7 +204,7 @@ def _between(log: StoredLog, first: int, last: int) -> list[tuple[int, str]]:
 
 
 def check_reads(stored: StoredState, told: Told) -> Iterator[str]:
-    """What members were given is what is committed there, without gaps."""
+    """Members received exactly the committed records, without gaps."""
     for (group, partition), spans in told.reads.items():
         log = stored.logs.get((TOPIC, partition), StoredLog())
         wrong = []
@@ -218,7 +220,7 @@ def check_reads(stored: StoredState, told: Told) -> Iterator[str]:
 
 
 def check_offsets(stored: StoredState, told: Told) -> Iterator[str]:
-    """Offsets of groups never go back, are what members committed, and skip nothing."""
+    """Offsets of groups never go back, are those that members committed, and skip no record."""
     for group, commits in stored.commits.items():
         last: dict[int, int] = {}
         for partition, offset in commits:
@@ -241,7 +243,7 @@ def check_offsets(stored: StoredState, told: Told) -> Iterator[str]:
 def _check_skipped(
     stored: StoredState, told: Told, group: str, partition: int, offset: int
 ) -> Iterator[str]:
-    """Up to its offset a group was given all that is committed."""
+    """A group received all committed records below its offset."""
     reached, skipped = 0, 0
     log = stored.logs.get((TOPIC, partition), StoredLog())
     for first, last, *_ in sorted(told.reads[group, partition]):
@@ -255,7 +257,8 @@ def _check_skipped(
 
 
 def check_outputs(stored: StoredState, libraries: Iterable[str]) -> Iterator[str]:
-    """Each committed record below a group's offset was transformed once, in order; no other was."""
+    """Each committed record below a group's offset was transformed once, in order; no other record
+    was."""
     for library in libraries:
         offsets = stored.offsets.get(group_id(library, PROCESSING), {})
         topic = output_topic(library)

@@ -1,4 +1,5 @@
-"""What clients did and were told, in files that outlive them: a line for each event, as JSON.
+"""The actions and results of clients, in files that outlive the clients: a line of JSON for each
+event.
 
 An event is a list; its first element names it:
 
@@ -6,7 +7,7 @@ An event is a list; its first element names it:
 |---|---|
 | `started PRODUCER_OR_CONSUMER` | when a client was created |
 | `ack TOPIC PARTITION OFFSET VALUE` | when a record was acknowledged |
-| `refused VALUE ERROR` | when a record failed: nobody knows whether it is stored |
+| `refused VALUE ERROR` | when a record failed: it may be stored or not |
 | `begin TRANSACTION` | before it begins; TRANSACTION is `LIBRARY/ROLE/INSTANCE/NUMBER` |
 | `committing`, `aborting TRANSACTION` | before the call |
 | `committed`, `aborted TRANSACTION` | when the call has succeeded |
@@ -16,8 +17,8 @@ An event is a list; its first element names it:
 | `error WHAT ERROR` | when a library raised |
 | `replaced WHAT` | when a client was closed, and another one takes its place |
 
-So a line about what is going to be done is there if it was done, and a line about what was told is
-true although the client may have ended before it wrote the next one.
+So each action in progress has a line, and each line about a result is true, even if the client
+ended before it wrote the next line.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ class EventJournal:
 
 
 def read_events(file: Path) -> Iterator[list[Any]]:
-    """The events of a journal; a last line that is cut by a kill is none."""
+    """The events of a journal; a last line that a kill has cut off is ignored."""
     for line in file.read_bytes().splitlines(keepends=True):
         if line.endswith(b"\n"):
             yield json.loads(line)
 
 
 def checksum(values: Iterable[str]) -> int:
-    """Of values in their order."""
+    """A checksum of values in order."""
     total = 0
     for value in values:
         total = zlib.crc32(value.encode(), total)

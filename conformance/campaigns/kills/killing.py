@@ -1,4 +1,4 @@
-"""Kills the broker at random moments, and checks what is left now and then, and at the end."""
+"""Kills the broker at random moments, and checks its files now and then, and at the end."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from conformance.campaigns.kills.workload import (
 from proofs.run.files import pretty, write_whole
 
 SECONDS: Final = (0.3, 3.0)
-"""The least and the most time between the start of a broker and its death."""
+"""The least and the most time between a start of the broker and its kill."""
 CALM_EVERY: Final = 10
 CALM_LIVES: Final = 2
-"""One of `CALM_EVERY` brokers lives longer by so many times the longest life, and the last one, so
-that members and transactions of clients that are gone time out."""
+"""One of `CALM_EVERY` lives, and the last one, lasts longer by this many times the longest other
+life, so that members and transactions of clients that are gone time out."""
 END_S: Final = TRANSACTION_TIMEOUT_MS / 1_000 + 20
-"""How long open transactions may take to time out."""
+"""The longest time until open transactions time out."""
 DESCRIBE_S: Final = 15.0
 JOURNALS: Final = "journals"
 DATA: Final = "data"
@@ -52,7 +52,7 @@ KEPT: Final = "result.json"
 
 @dataclass(frozen=True, slots=True)
 class KillPlan:
-    """What is asked for. What is on the disk is checked every `check_every` moments, unless 0."""
+    """The settings of a run. The files are checked every `check_every` kills, unless it is 0."""
 
     libraries: tuple[str, ...]
     moments: int
@@ -66,13 +66,14 @@ class KillPlan:
 
 @dataclass(slots=True)
 class KillResult:
-    """What has come of it. All but `told` is kept in the folder, for a run that goes on there."""
+    """The results of a run. All but `told` is kept in the folder, for a run that continues
+    there."""
 
     moments: int = 0
     seconds: float = 0.0
     producer_ids: list[int] = field(default_factory=list)
     start_seconds: list[float] = field(default_factory=list)
-    """How long each start of the broker took until it served."""
+    """The duration of each start of the broker until it served."""
     wrong: list[str] = field(default_factory=list)
     standstills: list[Standstill] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
@@ -82,14 +83,14 @@ class KillResult:
     told: Told = field(default_factory=Told)
 
     def keep(self, file: Path) -> None:
-        """Write it. Raises `OSError`."""
+        """Write the result. Raises `OSError`."""
         kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "told"}
         kept["standstills"] = [asdict(one) for one in self.standstills]
         write_whole(file, pretty(kept))
 
     @classmethod
     def load(cls, file: Path) -> KillResult:
-        """What was kept; a new one without a file. Raises `OSError`."""
+        """The kept result; a new one if there is no file. Raises `OSError`."""
         if not file.exists():
             return cls()
         kept = json.loads(file.read_text(encoding="utf-8"))
@@ -98,9 +99,9 @@ class KillResult:
 
 
 class Killing:
-    """One run in a folder, which gets the broker's directory, its log, and the journals.
+    """One run in a folder, which receives the broker's directory, its log, and the journals.
 
-    Where the folder has a run that was interrupted, that one goes on.
+    If the folder has an interrupted run, that run continues.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class Killing:
         self._begun = time.monotonic() - self.result.seconds
 
     async def run(self) -> KillResult:
-        """Kill and check; `result` has what was done until now. Raises `BrokerFailed`."""
+        """Kill and check; `result` has everything done so far. Raises `BrokerFailed`."""
         await self._broker.start()
         try:
             outputs = {output_topic(name): OUTPUT_PARTITIONS for name in self._plan.libraries}
@@ -187,7 +188,7 @@ class Killing:
             return repr(error)
 
     async def _end(self, load: LoadProcesses) -> None:
-        """A calm while, then all clients end, then what they left open times out."""
+        """A calm period, then all clients end, then their open transactions time out."""
         await asyncio.sleep(self._calm_s)
         self.result.killed = await asyncio.to_thread(load.stop)
         limit = time.monotonic() + END_S
@@ -204,7 +205,7 @@ class Killing:
         self._show(self.result)
 
     def check(self) -> StoredState:
-        """Hold what is on the disk to the journals; the broker must not run."""
+        """Compare the files with the journals; the broker must not run."""
         self.result.told = read_told(self._journals, self.result.producer_ids)
         stored = read_stored(self._folder / DATA, self._plan.libraries)
         self.result.wrong += check(stored, self.result.told, self._plan.libraries)

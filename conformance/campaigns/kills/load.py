@@ -1,8 +1,7 @@
-"""The processes of the load: started, watched, started again, stopped.
+"""The processes of the load: started, watched, restarted, stopped.
 
-A client that writes no event for `stall_s` stands still. What its threads and tasks wait for is
-then in its `.err` file, what the broker knows in its `.broker.json`, and another one takes its
-place.
+A client that writes no event for `stall_s` stands still. Its `.err` file then says what its threads
+and tasks wait for, and its `.broker.json` has the broker's state; another client takes its place.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from conformance.campaigns.kills.journal import SUFFIX
 from conformance.campaigns.kills.workload import LIBRARIES
 
 BEGIN_S: Final = 30.0
-"""How long clients may take until their first event, before the first kill."""
+"""The longest time until the first events of clients, before the first kill."""
 PAUSE_S: Final = 0.1
 STOP_S: Final = 30.0
-"""How long clients may take to end, before they are killed."""
+"""The longest time for clients to end; then they are killed."""
 DUMP_S: Final = 1.0
 
 
@@ -42,7 +41,7 @@ class LoadProcess:
 
     @property
     def name(self) -> str:
-        """Of its files."""
+        """The name of its files."""
         return f"{self.library}-{self.role}-{self.session}"
 
 
@@ -85,7 +84,7 @@ class LoadProcesses:
         return len(self._clients)
 
     def _last_session(self, client: str) -> int:
-        """That of a run which was interrupted in this folder; 0 if there was none."""
+        """The last session of an interrupted run in this folder; 0 if there was none."""
         files = self._folder.glob(f"{client}-*{SUFFIX}")
         return max((int(file.stem.rpartition("-")[2]) for file in files), default=0)
 
@@ -99,7 +98,7 @@ class LoadProcesses:
             client.process = subprocess.Popen(command, stdout=errors, stderr=errors)
 
     async def await_begin(self) -> None:
-        """Wait until each client has written something, or for a while."""
+        """Wait until each client has written an event, or the time is up."""
         limit = time.monotonic() + BEGIN_S
         while time.monotonic() < limit:
             if all(self._journal_bytes(client) for client in self._clients):
@@ -111,7 +110,7 @@ class LoadProcesses:
         return file.stat().st_size if file.exists() else 0
 
     def restart_ended(self) -> None:
-        """Start again the clients whose process has ended by itself."""
+        """Restart clients whose process has ended by itself."""
         for client in self._clients:
             assert client.process is not None
             if client.process.poll() is not None:
@@ -130,7 +129,8 @@ class LoadProcesses:
         return found
 
     def replace(self, clients: Iterable[LoadProcess], broker: Any) -> None:
-        """Keep what clients wait for and what the `broker` knows, kill them, and start others."""
+        """Keep the waits of clients and the state of the `broker`, kill the clients, and start
+        others."""
         for number in (signal.SIGUSR1, signal.SIGUSR2):
             for client in clients:
                 assert client.process is not None
@@ -147,7 +147,7 @@ class LoadProcesses:
             self._start(client)
 
     def stop(self) -> list[str]:
-        """Tell all clients to end; those that do not end in time, which are killed."""
+        """Tell all clients to end; returns those that did not end in time, which are killed."""
         killed = []
         for client in self._clients:
             assert client.process is not None
@@ -166,7 +166,7 @@ class LoadProcesses:
         return killed
 
     def kill(self) -> None:
-        """Kill what still runs."""
+        """Kill the clients that still run."""
         for client in self._clients:
             if client.process is not None and client.process.poll() is None:
                 client.process.kill()

@@ -1,4 +1,4 @@
-"""A process that ends when the run that it is a part of has ended, however that was."""
+"""Ends a process when the run to which it belongs has ended, for whatever reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOOK_S: Final = 1.0
 
 
 def end_with(pid: int) -> None:
-    """From now on: exit at once when there is no process `pid` any more."""
+    """From now on, exit at once when the process `pid` is gone."""
     threading.Thread(target=_watch, args=(pid,), daemon=True).start()
 
 

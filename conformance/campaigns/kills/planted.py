@@ -1,6 +1,6 @@
-"""Defects of the broker that a run must find: each serves as `kafka-eos serve`, but for one thing.
+"""Defects of the broker that a run must find: each serves like `kafka-eos serve`, with one defect.
 
-Most of them are seen only after a kill, which is why they are here.
+Most of them show only after a kill, which is why they are tested here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from impl.storage.metadata_log import MetadataLog
 from impl.storage.partition_files import PartitionFiles
 
 MARKERS_LOST: Final = 10
-"""One of so many markers is not written."""
+"""One of this many markers is not written."""
 
 
 def answer_before_write(arguments: Sequence[str]) -> None:
-    """A batch is written when the next one comes."""
+    """A batch is written only when the next one comes."""
     write, held = PartitionFiles.append, dict[int, tuple[StoredBatch, int]]()
 
     def append_late(self: PartitionFiles, stored: StoredBatch, flush_messages: int) -> None:
@@ -42,7 +42,7 @@ def answer_before_write(arguments: Sequence[str]) -> None:
 
 
 def forget_producers(arguments: Sequence[str]) -> None:
-    """After a restart no producer is known."""
+    """After a restart the broker knows no producer."""
     load = LogDirectory.load
 
     def load_without(self: LogDirectory, *rest: Any) -> PartitionLeader:
@@ -55,7 +55,8 @@ def forget_producers(arguments: Sequence[str]) -> None:
 
 
 def remember_one_batch(arguments: Sequence[str]) -> None:
-    """After a restart the last batch of each producer is known, as in Kafka's snapshots."""
+    """After a restart the broker knows only the last batch of each producer, as in Kafka's
+    snapshots."""
     log_directory.remember_batches = lambda log: None
     serve_directory(arguments)
 
@@ -67,7 +68,7 @@ def give_ids_again(arguments: Sequence[str]) -> None:
 
 
 def lose_markers(arguments: Sequence[str]) -> None:
-    """Some markers are in memory alone."""
+    """Some markers are only in memory."""
     write, numbers = PartitionFiles.append, count(1)
 
     def append_some(self: PartitionFiles, stored: StoredBatch, flush_messages: int) -> None:
@@ -80,7 +81,7 @@ def lose_markers(arguments: Sequence[str]) -> None:
 
 
 def lose_offsets(arguments: Sequence[str]) -> None:
-    """Offsets of groups are in memory alone."""
+    """Offsets of groups are only in memory."""
     write = PartitionFiles.append
 
     def append_others(self: PartitionFiles, stored: StoredBatch, flush_messages: int) -> None:
@@ -100,4 +101,4 @@ _ALL: Final[Sequence[Callable[[Sequence[str]], None]]] = (
     lose_offsets,
 )
 DEFECTS: Final[Mapping[str, Main]] = {defect.__name__: defect for defect in _ALL}
-"""By name."""
+"""The defects by name."""

@@ -1,8 +1,8 @@
-"""What other readers find in the directory: librdkafka over the wire, and the audit of its files.
+"""Checks the directory with other readers: librdkafka over the wire, and the audit of its files.
 
-`stored.py` reads through this project's broker. These two share less with it: librdkafka decides by
-itself what is committed, from the broker's last stable offset and list of aborted transactions; the
-audit reads the files, and holds them to the model's rules of a leader.
+`stored.py` reads through this project's broker. These two share less code with it. librdkafka
+decides by itself which records are committed, from the broker's last stable offset and list of
+aborted transactions. The audit reads the files, and checks them by the model's rules of a leader.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from model.idempotent.variants import RELEASES
 
 POLL_S: Final = 0.3
 MOST_S: Final = 120.0
-"""For one partition."""
+"""The time-out for one partition."""
 RECORDS: Final = 1_000
 PAUSE_S: Final = 0.2
 LEVELS: Final = ("read_uncommitted", "read_committed")
 
 
 async def check_wire(directory: Path, stored: StoredState) -> list[str]:
-    """Serve a copy, and compare what librdkafka reads with what is stored.
+    """Serve a copy, and compare the records that librdkafka reads with the stored ones.
 
     Open transactions time out before that. Raises `BrokerFailed`, `KafkaException`.
     """

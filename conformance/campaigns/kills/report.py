@@ -1,4 +1,4 @@
-"""What a run has done and found, as JSON and as lines."""
+"""The actions and findings of a run, as JSON and as lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_SHOWN: Final = 20
 
 
 def report_of(result: KillResult, plan: KillPlan, stopped: str | None) -> dict[str, Any]:
-    """The report. `stopped` says why the run ended before its last moment, if it did."""
+    """The report. `stopped` says why the run ended early, if it did."""
     told = result.told
     undecided = result.standstills or result.killed or stopped
     return {
@@ -52,14 +52,14 @@ def report_of(result: KillResult, plan: KillPlan, stopped: str | None) -> dict[s
 
 
 def _spread(seconds: list[float]) -> dict[str, float]:
-    """Of starts of the broker."""
+    """The spread of the broker's start times."""
     if not seconds:
         return {}
     return {"median": round(median(seconds), 3), "most": round(max(seconds), 3)}
 
 
 def lines_of(report: dict[str, Any]) -> list[str]:
-    """What a terminal shows."""
+    """The lines for a terminal."""
     done, events = report["transactions"], report["events"]
     starts = report["start_seconds"]
     lines = [

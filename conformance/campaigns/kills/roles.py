@@ -1,11 +1,11 @@
-"""What a client does until it is told to stop, the same with every library.
+"""The actions of a client until it is told to stop, the same for every library.
 
-1. A library's error is written into the journal. If the client cannot go on, another one of the
-   same name takes its place, which is written, too.
-2. A transaction whose commit raised may be committed or not; one whose commit was never called is
-   not.
-3. A consumer commits offsets of records that it has written into the journal, and of partitions
-   that it was not told to give up since.
+1. A library's error is written into the journal. If the client cannot continue, another client of
+   the same name takes its place, which is also written.
+2. If the commit of a transaction raised, it may be committed or not. If its commit was never
+   called, it is not committed.
+3. A consumer commits offsets only for records that it has written into the journal, and for
+   partitions that it was not told to give up since.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ from conformance.campaigns.kills.workload import (
 )
 
 IN_FLIGHT: Final = 60
-"""Records that an idempotent producer has not been answered yet, at most."""
+"""The most records of an idempotent producer in flight."""
 BURST: Final = 5
 PAUSE_S: Final = 0.3
-"""Between bursts, and between transactions: a moderate load, since most is done around kills."""
+"""The pause between bursts, and between transactions. The load is moderate, because most events of
+interest are around kills."""
 POLL_S: Final = 0.2
 COMMIT_S: Final = 0.4
-"""Between commits of a member."""
+"""The interval between commits of a member."""
 STAYS_S: Final = (4.0, 20.0)
-"""How long a member stays in its group."""
+"""The time for which a member stays in its group."""
 ERROR_PAUSE_S: Final = 0.3
 
 Told = Callable[[int | None, object], None]
-"""Is called with the offset of a record, or with None and the error."""
+"""Called with the offset of a record, or with None and the error."""
 
 
 class LoadProducer(Protocol):
@@ -82,16 +83,16 @@ class LoadConsumer(Protocol):
     """A library's consumer, a member of a group."""
 
     def poll(self, timeout_s: float) -> Sequence[Delivered]:
-        """What there is, or comes in time."""
+        """The records that are available, or arrive in time."""
 
     def assignment(self) -> Iterable[int]:
-        """The partitions that it has."""
+        """The partitions that are assigned to it."""
 
     def commit(self, offsets: Mapping[int, int]) -> None:
         """Commit offsets by partition, and wait for the answer."""
 
     def seek(self, partition: int, offset: int) -> None:
-        """Read this partition from here on."""
+        """Read this partition from this offset on."""
 
     def close(self) -> None:
         """Leave, and close."""
@@ -104,12 +105,12 @@ class ClientLibrary(Protocol):
         """An idempotent producer, or one with a transactional id."""
 
     def consumer(self, group: str, protocol: str, on_change: Callable[[], None]) -> LoadConsumer:
-        """A member that reads the topic; `on_change` is called when it must give up partitions, and
-        when it was given some. `protocol` is the setting `group.protocol`."""
+        """A member that reads the topic. `on_change` is called when it must give up partitions, and
+        when it receives some. `protocol` is the setting `group.protocol`."""
 
 
 class Load:
-    """One client process: who it is, its library, where it writes, and when it stops."""
+    """One client process: its name, its library, its journal, and when it stops."""
 
     def __init__(
         self,
@@ -131,7 +132,7 @@ class Load:
         ROLES[self.role](self)
 
     def instance_name(self, instance: int) -> str:
-        """Of one producer."""
+        """The name of one producer."""
         return f"{self.library_name}/{self.role}/{self.session}.{instance}"
 
     def fail(self, what: str, error: BaseException) -> None:
@@ -140,7 +141,7 @@ class Load:
         self.stopped.wait(ERROR_PAUSE_S)
 
     def close(self, client: LoadProducer | LoadConsumer | None, what: str) -> None:
-        """Close a client, whatever it says to it."""
+        """Close a client, and ignore its errors."""
         try:
             if client is not None:
                 client.close()
@@ -170,7 +171,7 @@ def send_records(load: Load) -> None:
 
 
 def _send_until_refused(load: Load, producer: LoadProducer, name: str) -> None:
-    """Raises what the library raises; returns at the first refused record."""
+    """Send records. Raises what the library raises; returns at the first refused record."""
     room, refused = Semaphore(IN_FLIGHT), Event()
     for number in count():
         if load.stopped.is_set() or refused.is_set():
@@ -199,7 +200,7 @@ def _send_until_refused(load: Load, producer: LoadProducer, name: str) -> None:
 
 
 def transact(load: Load) -> None:
-    """Transaction after transaction; some are aborted."""
+    """Run transaction after transaction; some are aborted."""
     for instance in count():
         if load.stopped.is_set():
             return
@@ -219,7 +220,7 @@ def transact(load: Load) -> None:
 
 
 def _transact_once(load: Load, producer: LoadProducer, name: str, number: int) -> None:
-    """Raises what the library raises if this producer cannot go on."""
+    """Run one transaction. Raises what the library raises if this producer cannot continue."""
     values = [
         (TOPIC, (number + place) % PARTITIONS, f"{name}.{place}")
         for place in range(RECORDS_IN_TRANSACTION)
@@ -239,7 +240,7 @@ def write_in_transaction(
 ) -> bool:
     """Write values (topic, partition, value) in one transaction.
 
-    False if it was aborted because of an error. Raises if that did not succeed either.
+    Returns False if it was aborted because of an error. Raises if the abort did not succeed either.
     """
     load.journal.write("begin", name)
     try:
@@ -276,7 +277,7 @@ def _acknowledge(load: Load, topic: str, partition: int, value: str) -> Told:
 
 
 def read_in_group(load: Load) -> None:
-    """Two members, which leave and join again."""
+    """Two members, which leave and rejoin."""
     members = [Thread(target=_be_member, args=(load, number)) for number in range(MEMBERS)]
     for member in members:
         member.start()
@@ -341,7 +342,7 @@ class GroupReader:
         return records
 
     def commit(self) -> None:
-        """Commit what was read. A refusal is written: the group may have moved on."""
+        """Commit the offsets that were read. A refusal is written: the group may have moved on."""
         offsets = dict(self.positions)
         self._committed_s = time.monotonic()
         self._load.journal.write("commit", self.group, offsets)
@@ -357,7 +358,7 @@ class GroupReader:
 
 
 def process(load: Load) -> None:
-    """Read committed records, write one for each, and commit both in one transaction."""
+    """Read committed records, write a result for each, and commit both in one transaction."""
     for instance in count():
         if load.stopped.is_set():
             return

@@ -37,8 +37,8 @@ SETTINGS: Final = {
     "group.consumer.heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
 }
-"""Timers begin anew when a broker starts: with Kafka's defaults none of one that lives for seconds
-would ever expire, neither a member that is gone nor a transaction."""
+"""Timers begin anew when a broker starts. With Kafka's defaults a broker that lives for seconds
+would never expire a member that is gone, or a transaction."""
 
 HOST: Final = "127.0.0.1"
 ANSWER_S: Final = 10.0
@@ -46,10 +46,11 @@ PAUSE_S: Final = 0.02
 
 
 class BrokerProcess:
-    """The broker's process, forked from one that has imported all: it starts in no time."""
+    """The broker's process, forked from a process that has imported everything, so that it starts
+    at once."""
 
     def __init__(self, directory: Path, main: Main, log: Path) -> None:
-        """What the process prints is appended to `log`."""
+        """The process's output is appended to `log`."""
         self._main = main
         self._log = log
         (self.port,) = free_ports(1)
@@ -89,7 +90,7 @@ class BrokerProcess:
 
     @property
     def address(self) -> str:
-        """Where clients connect."""
+        """The address for clients."""
         return f"{HOST}:{self.port}"
 
 
@@ -124,7 +125,7 @@ async def ask(port: int, api_key: ApiKey, version: int, body: Value) -> Value:
 
 
 async def request_producer_id(port: int) -> int:
-    """A producer id of the broker, asked again until it has one. Raises as `ask`."""
+    """A producer id of the broker, requested until it has one. Raises as `ask`."""
     body = {"transactional_id": None, "transaction_timeout_ms": 1000}
     while True:
         answer = await ask(port, ApiKey.INIT_PRODUCER_ID, 5, body)
@@ -134,7 +135,7 @@ async def request_producer_id(port: int) -> int:
 
 
 async def create_topics(port: int, topics: Mapping[str, int], segment_bytes: int) -> None:
-    """Topics, each with its number of partitions. Raises as `ask`."""
+    """Create topics, each with its number of partitions. Raises as `ask`."""
     configs = [{"name": "segment.bytes", "value": str(segment_bytes)}]
     rows = [
         {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": configs}
@@ -144,7 +145,7 @@ async def create_topics(port: int, topics: Mapping[str, int], segment_bytes: int
 
 
 async def open_transactions(port: int) -> list[dict[str, Any]]:
-    """The transactions that have not ended, as ListTransactions lists them. Raises as `ask`."""
+    """The transactions that have not ended, according to ListTransactions. Raises as `ask`."""
     states = ["Ongoing", "PrepareCommit", "PrepareAbort"]
     body = {"state_filters": states, "producer_id_filters": []}
     answer = await ask(port, ApiKey.LIST_TRANSACTIONS, 0, body)
@@ -152,7 +153,7 @@ async def open_transactions(port: int) -> list[dict[str, Any]]:
 
 
 async def fetch_offsets(port: int, group: str) -> dict[int, int]:
-    """The offsets of a group by partition, where it has any. Raises as `ask`."""
+    """The offsets of a group by partition, for partitions with an offset. Raises as `ask`."""
     asked = {"name": TOPIC, "partition_indexes": list(range(PARTITIONS))}
     body = {"groups": [{"group_id": group, "topics": [asked]}], "require_stable": False}
     while True:
@@ -170,7 +171,7 @@ async def fetch_offsets(port: int, group: str) -> dict[int, int]:
 
 
 async def describe_broker(port: int, groups: Iterable[str]) -> dict[str, Any]:
-    """What the broker knows: for those who ask why a client stands still. Raises as `ask`."""
+    """The broker's state, to explain why a client stands still. Raises as `ask`."""
     partitions = [{"partition_index": n, "timestamp": -1} for n in range(PARTITIONS)]
     found: dict[str, Any] = {"open_transactions": await open_transactions(port)}
     for name, level in (("end_offsets", 0), ("last_stable_offsets", 1)):

@@ -1,9 +1,9 @@
-"""What is on the disk: records with the outcome of their transactions, and offsets of groups.
+"""The content of the disk: records with the outcome of their transactions, and offsets of groups.
 
-A copy of the directory is opened, so that nothing that is judged is changed by it; a broker
-completes there what was decided, and then its logs are read, batch by batch. Whether a transaction
-was committed is told by its markers alone, not by the index of aborted transactions nor by the last
-stable offset, which are the broker's conclusions.
+A copy of the directory is opened, so that the judged files are not changed. A broker completes
+decided transactions in the copy; then its logs are read, batch by batch. Only markers decide
+whether a transaction was committed. The index of aborted transactions and the last stable offset
+are conclusions of the broker, and are not used.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from impl.protocol.record_batch import Record, RecordBatch, decode_whole_batches
 
 FETCH_BYTES: Final = 1 << 20
 COMPLETE_S: Final = 20.0
-"""How long transactions that were decided may take until their markers are written."""
+"""The longest time until the markers of decided transactions are written."""
 PAUSE_S: Final = 0.05
 
 Place = tuple[str, int]
@@ -45,24 +45,25 @@ Place = tuple[str, int]
 
 @dataclass(slots=True)
 class StoredLog:
-    """One partition: (offset, value) of all records, and of those that are committed, in order."""
+    """One partition: (offset, value) of all records, and of committed ones, in order."""
 
     written: list[tuple[int, str]] = field(default_factory=list)
     committed: list[tuple[int, str]] = field(default_factory=list)
     producers: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """The values' owners by producer id."""
+    """The owners of values by producer id."""
 
 
 @dataclass(slots=True)
 class StoredState:
-    """All of it. `commits`: (partition, offset) of each group, in the order of the log."""
+    """The whole content. `commits` has (partition, offset) of each group, in the order of the
+    log."""
 
     logs: dict[Place, StoredLog] = field(default_factory=dict)
     commits: dict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
-    """What a broker answers to OffsetFetch."""
+    """A broker's answers to OffsetFetch."""
     undecided: list[str] = field(default_factory=list)
-    """Transactional ids whose decision is not carried out in time."""
+    """Transactional ids whose decision was not carried out in time."""
 
 
 def read_stored(directory: Path, libraries: Iterable[str]) -> StoredState:
@@ -74,7 +75,7 @@ def read_stored(directory: Path, libraries: Iterable[str]) -> StoredState:
             port = int(kafka.bootstrap_servers.rpartition(":")[2])
             stored = StoredState(undecided=asyncio.run(_await_markers(port)))
             topics = kafka.cluster.topics
-            # A broker that was killed before any member came has no coordinator to ask.
+            # A broker that was killed before any member came has no coordinator.
             has_groups = any(topic.name == OFFSETS_TOPIC for topic in topics)
             for group in groups_of(libraries) if has_groups else ():
                 stored.offsets[group] = asyncio.run(fetch_offsets(port, group))
@@ -123,7 +124,7 @@ def read_log(topic: str, leader: PartitionLeader) -> StoredLog:
 
 
 def owner_of(topic: str, value: str) -> str:
-    """Which producer wrote a value; producers of one transactional id are one owner."""
+    """The producer that wrote a value; producers of one transactional id count as one owner."""
     if topic != TOPIC:
         return topic
     client, instance = value.split("/")[:2], value.split("/")[2]
@@ -131,7 +132,7 @@ def owner_of(topic: str, value: str) -> str:
 
 
 def read_records(leader: PartitionLeader) -> Iterator[tuple[int, int, bool, Record]]:
-    """Offset, producer id, whether it is committed, and the record, of all but markers."""
+    """Offset, producer id, whether it is committed, and the record; markers are left out."""
     open_batches = defaultdict[int, list[int]](list)
     batches = list(_read_batches(leader))
     is_committed = [True] * len(batches)

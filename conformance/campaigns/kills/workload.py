@@ -1,8 +1,8 @@
-"""The names of what is written and read, and of who does it.
+"""The names of topics, values and clients in the load.
 
-A value says who wrote it: `LIBRARY/ROLE/INSTANCE/NUMBER`. An instance is one producer from its
-start to its end; numbers go up in it, and instances go up, too. Records of a transaction have one
-number, and their place in it behind that: `.../NUMBER.PLACE`.
+A value names its writer: `LIBRARY/ROLE/INSTANCE/NUMBER`. An instance is one producer from its start
+to its end. Numbers increase within an instance, and instances increase, too. Records of a
+transaction have one number, followed by their place in it: `.../NUMBER.PLACE`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ SEGMENT_BYTES: Final = 1 << 18
 
 RECORDS_IN_TRANSACTION: Final = 3
 ABORTED_OF_TEN: Final = 3
-"""So many of ten transactions are aborted, by chance."""
+"""This many of ten transactions are aborted, at random."""
 TRANSACTION_TIMEOUT_MS: Final = 5_000
-"""Short: what a client leaves open stops the readers of committed records."""
+"""A short time-out, because a transaction that a client leaves open stops the readers of committed
+records."""
 
 SESSION_TIMEOUT_MS: Final = 2_500
 HEARTBEAT_INTERVAL_MS: Final = 300
 MEMBERS: Final = 2
-"""Of each group that only reads."""
+"""The members of each group that only reads."""
 
 MOST_RECORDS: Final = 100
-"""That a consumer is given at once, and that one transaction transforms."""
+"""The most records that a consumer receives at once, and that one transaction transforms."""
 
 IDEMPOTENT: Final = "idempotent"
 TRANSACTIONAL: Final = "transactional"
@@ -48,7 +49,7 @@ LIBRARIES: Final = {
 
 
 class Delivered(NamedTuple):
-    """A record as a consumer got it."""
+    """A record as a consumer receives it."""
 
     partition: int
     offset: int
@@ -56,7 +57,7 @@ class Delivered(NamedTuple):
 
 
 def output_topic(library: str) -> str:
-    """Where a library writes what it has transformed."""
+    """The topic to which a library writes its results."""
     return f"output-{library}"
 
 
@@ -66,5 +67,5 @@ def group_id(library: str, role: str) -> str:
 
 
 def transformed(record: Delivered) -> str:
-    """The output for a record."""
+    """The result for a record."""
     return f"{record.partition}:{record.offset}:{record.value}"

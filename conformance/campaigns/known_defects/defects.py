@@ -19,8 +19,8 @@ V2_SINCE_LEVEL: Final = 2
 
 
 class KnownDefect(NamedTuple):
-    """One row. `product` is KAFKA for brokers, else that of a client, which is played against
-    `broker`; `has_it` is the last release with the defect, `fixed` the first without."""
+    """One row. `product` is KAFKA for brokers, else the name of a client, which is played against
+    `broker`. `has_it` is the last release with the defect, `fixed` the first without it."""
 
     name: str
     issue: str
@@ -34,26 +34,26 @@ class KnownDefect(NamedTuple):
 
     @property
     def releases(self) -> tuple[str, str]:
-        """The release that has it, and the first that does not."""
+        """The release with the defect, and the first without it."""
         return self.has_it, self.fixed
 
     def broker_at(self, release: str) -> str:
-        """The release of the broker with which `release` is judged."""
+        """The release of the broker for judging `release`."""
         return release if self.product == KAFKA else self.broker
 
     def client_at(self, release: str) -> str:
-        """The client with which `release` is judged, as stories name it."""
+        """The client for judging `release`, by its name in stories."""
         return {KAFKA: NEWEST, JAVA: release}.get(self.product, f"{self.product}:{release}")
 
     def experiment_at(self, release: str) -> Experiment:
-        """The experiment that is played on a release. Raises KeyError for a story that is none."""
+        """The experiment for a release. Raises KeyError for an unknown story."""
         level = find_release(self.broker_at(release)).default_level
         requests = "v2" if level >= V2_SINCE_LEVEL else "v1"
         return all_stories()[self.story.format(requests=requests)]
 
 
 class MissingDefect(NamedTuple):
-    """A defect of a released artifact that no row shows, and why."""
+    """A defect of a released artifact without a row, and the reason."""
 
     issue: str
     what: str
@@ -68,13 +68,13 @@ def all_stories() -> dict[str, Experiment]:
 
 @cache
 def known_defects() -> tuple[KnownDefect, ...]:
-    """All rows. Raises TypeError for one with a key that is none."""
+    """All rows. Raises TypeError for a row with an unknown key."""
     return tuple(KnownDefect(**row) for row in _table()["defect"])
 
 
 @cache
 def missing_defects() -> tuple[MissingDefect, ...]:
-    """The candidates that no row shows."""
+    """The candidates without a row."""
     return tuple(MissingDefect(**row) for row in _table()["missing"])
 
 

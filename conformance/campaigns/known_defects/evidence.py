@@ -1,4 +1,4 @@
-"""The evidence of a defect: one fact of a story, observed at a release, beside what is right."""
+"""The evidence of a defect: one fact of a story, observed at a release, and the right answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_FACT: Final = "the story ended before"
 
 
 class Observation(NamedTuple):
-    """The answer of a release; `problem` says why there is none."""
+    """The answer of a release; `problem` says why there is no answer."""
 
     release: str
     answer: str
@@ -25,7 +25,7 @@ class Observation(NamedTuple):
 
 
 def right_answer(defect: KnownDefect) -> str:
-    """What the story expects of the release with the mend."""
+    """The story's expectation for the fixed release."""
     release = defect.broker_at(defect.fixed)
     experiment = defect.experiment_at(defect.fixed)
     level = find_release(release).default_level
@@ -53,5 +53,5 @@ def observe(defect: KnownDefect, release: str) -> Observation:
 
 
 def answer_in(facts: Iterable[Fact], name: str) -> str:
-    """What was observed as a fact; empty if it was not."""
+    """The observed answer for a fact; empty if it was not observed."""
     return next((fact.observed for fact in facts if fact.name == name), "")

@@ -1,4 +1,4 @@
-"""What was observed of known defects, for programs, for a terminal and as a page."""
+"""Observations of known defects, for programs, for a terminal and as a page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Row = dict[str, Any]
 def row_of(
     defect: KnownDefect, right: str, had: Observation, has_not: Observation, date: str
 ) -> Row:
-    """One defect with what both releases did."""
+    """One defect with the answers of both releases."""
     row: Row = {
         **defect._asdict(),
         "right": right,
@@ -58,7 +58,7 @@ def _word(seen: Mapping[str, str], right: str) -> str:
 
 
 def lines_of(rows: Sequence[Row]) -> list[str]:
-    """The table for people: two lines a defect, and more where it is not as expected."""
+    """The table for people: two lines for each defect, and more if an answer is unexpected."""
     found: list[str] = []
     for row in rows:
         found.append(f"{row['issue']:<24} {row['product']}: {row['result']}")
@@ -73,7 +73,7 @@ def lines_of(rows: Sequence[Row]) -> list[str]:
 
 
 def page_of(rows: Sequence[Row], without: Sequence[MissingDefect]) -> Document:
-    """All defects, what each release answers, and what is not shown."""
+    """All defects, each release's answer, and the defects without a row."""
     page = Document("Known defects of old releases").say(INTRODUCTION)
     page.add(Table(RELEASES, [_releases(row) for row in rows]))
     page.add(Heading("The first difference"))

@@ -1,1 +1,1 @@
-"""Brokers, levels and clients, each judged by a `run` of its own, as one table."""
+"""The table of brokers, levels and clients; each cell is judged by a `run` of its own."""

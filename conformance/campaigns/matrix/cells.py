@@ -1,7 +1,7 @@
-"""The cells of the matrix: who is judged, at which level, by whose requests, in which scope.
+"""The cells of the matrix: a system, a level, a kind of requests, and a scope.
 
-A cell is a `run` with these arguments, and nothing else judges. A cell that cannot be run here says
-why (`BrokerMissing`, and what `run` raises), and stays a row.
+A cell is a `run` with these arguments; no other code judges. A cell that cannot be run here gives
+the reason (`BrokerMissing`, and the errors of `run`), and stays a row.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ SCOPES: Final = ("idempotent-default", "transactions-default")
 
 
 CLIENT_SCOPES: Final = (("idempotent", 0), ("transactions", 2), ("transactions", 0))
-"""What clients are judged by, at which level of the broker that they have."""
+"""The scope of clients by the level of the broker."""
 
 
 class MatrixCell(NamedTuple):
-    """One run. `broker` is a release of Kafka, KFAKE, OURS or an address; empty where a `client`
-    is judged: that has a broker of its own, and a scope of CLIENT_SCOPES."""
+    """One run. `broker` is a release of Kafka, KFAKE, OURS or an address. It is empty if a `client`
+    is judged, which has a broker of its own and a scope of CLIENT_SCOPES."""
 
     broker: str
     level: int
@@ -46,14 +46,15 @@ class MatrixCell(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called in journals, and its folder."""
+        """The name in journals, and of the folder."""
         parts = (self.broker or self.client, f"level{self.level}", self.requests, self.scope)
         text = "-".join(part for part in parts if part)
         return "".join(c if c.isalnum() or c in ".-" else "_" for c in text.strip("-"))
 
     @property
     def variant(self) -> str:
-        """What it is held to: its own release, the newest for brokers that are not Kafka's."""
+        """The variant of the model: the broker's own release; the newest for brokers that are not
+        Kafka's."""
         if self.client:
             return ""
         release = self.broker if self.broker in RELEASES else NEWEST
@@ -62,7 +63,7 @@ class MatrixCell(NamedTuple):
         return f"{release}/level={self.level}/requests={self.requests}{rules}"
 
     def arguments(self, system: str, traces: int | None) -> list[str]:
-        """Those of `run`."""
+        """The arguments of its `run`."""
         limit = [] if traces is None else ["--traces", str(traces)]
         if self.client:
             level = ["--transactions", "--level", str(self.level)]
@@ -76,8 +77,8 @@ class MatrixCell(NamedTuple):
 def cells_of(
     brokers: Sequence[str], clients: Sequence[str], scopes: Sequence[str]
 ) -> list[MatrixCell]:
-    """Each broker at each of its levels by all requests that it has transactions of, and each
-    client. Raises BadUse."""
+    """Each broker at each of its levels, with each kind of requests for which it has transactions;
+    and each client. Raises BadUse."""
     found = [
         MatrixCell(broker, level, requests, "", scope)
         for broker in brokers
@@ -94,7 +95,7 @@ def cells_of(
 
 
 def levels_of(broker: str) -> Sequence[int]:
-    """Levels of transaction.version, the newest first. Raises BadUse."""
+    """The levels of transaction.version, the newest first. Raises BadUse."""
     if broker in RELEASES:
         return tuple(reversed(find_release(broker).stable_levels))
     if broker == OURS:
@@ -110,14 +111,15 @@ def requests_at(level: int) -> Sequence[str]:
 
 
 def is_apart(scope: str, level: int, requests: str, broker: str) -> bool:
-    """Leaders alone know neither level nor requests: they are judged once."""
+    """Whether a cell has a result of its own. Leaders alone know neither level nor requests, and
+    are judged once."""
     first = levels_of(broker)[0]
     is_first = (level, requests) == (first, requests_at(first)[0])
     return is_first or judged_composition(scope).name != "idempotent"
 
 
 def open_system(cell: MatrixCell) -> AbstractContextManager[str]:
-    """The broker of a cell as `run` takes it, while it runs. Raises BrokerMissing."""
+    """The broker of a cell, in the form that `run` takes, while it runs. Raises BrokerMissing."""
     if cell.client or cell.broker.startswith(WIRE):
         return nullcontext(cell.broker)
     if cell.broker in RELEASES:
@@ -134,13 +136,13 @@ def kfake() -> Iterator[str]:
 
 @contextmanager
 def ours(level: int) -> Iterator[str]:
-    """The broker of this project, as it is served. Raises BrokerFailed."""
+    """The broker of this project, served by a process. Raises BrokerFailed."""
     with ServedBroker(find_release(NEWEST), level, is_killed=False) as broker:
         yield "{}{}:{}".format(WIRE, *broker.address)
 
 
 def version_of(cell: MatrixCell) -> str:
-    """What is judged, with its version."""
+    """The system under test, with its version."""
     if cell.client:
         return client_version(cell.client)
     names = {KFAKE: f"kfake {kfake_version()}", OURS: "this project's broker"}

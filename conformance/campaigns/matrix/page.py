@@ -1,4 +1,4 @@
-"""The pages of the matrix: the table, and one for each cause with the cells that show it."""
+"""The pages of the matrix: the table, and a page for each cause with the cells that show it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def matrix_pages(report: Row) -> dict[str, Document]:
 
 
 Found = Sequence[tuple[Row, Row]]
-"""Cells, and the cause in each."""
+"""Cells, with the cause in each."""
 
 
 def causes_in(cells: Sequence[Row]) -> dict[str, tuple[str, Found]]:
@@ -76,7 +76,7 @@ def causes_in(cells: Sequence[Row]) -> dict[str, tuple[str, Found]]:
 
 
 def title_of(cause: Row) -> str:
-    """A cause in one line: the rule that decides, and the fields; errors by both sides."""
+    """A cause in one line: the deciding rule, and the fields; errors by both sides."""
     named = str(cause["cause"] or cause["rule"])
     errors = [
         f"{expected} is {observed}"
@@ -111,7 +111,7 @@ def shown_by(found: Found) -> Iterator[str]:
 
 
 def cause_page(title: str, found: Found) -> Document:
-    """The page of a cause: where it is, what differs, and how to see it."""
+    """The page of a cause: the cells, the difference, and how to see it."""
     cell, cause = min(found, key=lambda row: row[1]["steps"])
     variant = cell["variant"]
     page = Document(title).say(f"It breaks {cause['breaks']}. {sentence(cause)}.")

@@ -2,17 +2,17 @@
 
 Two rules:
 
-1. A bug is a row of a table: the mistake, and the text that replaces impl's own, under the scope
-   in which it shows. The unchanged impl shows nothing there.
-2. It is planted in a copy, which a fresh process finds first on its path. The working tree is
-   never touched, and no switch in `impl` exists for it.
+1. A bug is a row of a table: the mistake, and the replacement for impl's own text, under the scope
+   in which the bug shows. The unchanged impl shows no difference in that scope.
+2. The bug is planted in a copy, which a fresh process finds first on its path. The working tree is
+   never touched, and `impl` has no switch for the bug.
 
-There is a file for each composition. Each of its tables is a scope, a row is
+Each composition has a file. Each table in it is a scope; a row is
 
     name = ["what is wrong", ["Class.method", "text before", "text after"], ...]
 
-with one or more replacements (`proofs.lift.patch`). `write_patched` copies and patches, `hunt` is
-what the fresh process does: judge the scope's traces until some diverge, shrink these, keep the
+with one or more replacements (`proofs.lift.patch`). `write_patched` copies and patches. The fresh
+process runs `hunt`: it judges the scope's traces until some diverge, shrinks these, and keeps the
 shortest.
 """
 
@@ -32,9 +32,9 @@ FOLDER: Final = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class HuntScope:
-    """Where bugs are hunted. `scope` may name budgets: `SCOPE/BUDGET=N`; without a `variant` it is
-    impl's own; without `actors` all are under test. `nodes` is how many nodes play the traces; with
-    0, actors play them without nodes."""
+    """The scope in which bugs are hunted. `scope` may name budgets: `SCOPE/BUDGET=N`. Without a
+    `variant` it is impl's own; without `actors` all are under test. `nodes` is the number of nodes
+    that play the traces; with 0, actors play them without nodes."""
 
     scope: str
     variant: str | None = None
@@ -80,7 +80,7 @@ def _read(group: str) -> Iterator[Mutant]:
 KINDS: Final = ("idempotent", "transactions", "processing", "producer_ids")
 
 GROUPS: Final[dict[str, tuple[Mutant, ...]]] = {group: tuple(_read(group)) for group in KINDS}
-"""All bugs, by what they are bugs of."""
+"""All bugs, by the part of impl that they are in."""
 
 MUTANTS: Final[dict[str, Mutant]] = {
     mutant.name: mutant for mutants in GROUPS.values() for mutant in mutants

@@ -1,7 +1,7 @@
-"""The stories of experiments as judges of impl: what real brokers answered, its own has to answer.
+"""Stories as judges of impl: its broker must give the answers that real brokers gave.
 
-A story is played on impl's broker, on a socket. That takes real time, so an answer that is not as
-expected counts if it comes again at a new broker.
+A story is played on impl's broker, on a socket. That takes real time, so an unexpected answer
+counts only if a new broker repeats it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from conformance.campaigns.stories.story import FOLDER, SUFFIX, Experiment, stor
 
 LEVEL: Final = 2
 TOO_LONG: Final = "exhaustion"
-"""Stories that use up 32,767 epochs; scopes begin near the last one."""
+"""Stories that use up 32,767 epochs; scopes begin near the last epoch instead."""
 LONGEST_S: Final = 300
-"""Of real time, for a story: a broker with a bug may never answer."""
+"""The longest real time of a story: a broker with a bug may never answer."""
 
 
 def story_files() -> dict[str, Path]:
@@ -30,13 +30,13 @@ def story_files() -> dict[str, Path]:
 
 
 def is_playable(experiment: Experiment) -> bool:
-    """Whether one broker of impl can play it, without a Java client and soon."""
+    """Whether one broker of impl can play it soon, without a Java client."""
     is_long = experiment.story.startswith(TOO_LONG) or experiment.has_client
     return not is_long and not why_not(experiment, is_ours=True)
 
 
 def differences_in(file: Path, *, to_the_first: bool) -> list[str]:
-    """What of a story is not as expected; ends this process where it takes too long."""
+    """The unexpected answers in a story; ends this process if the story takes too long."""
     signal.alarm(LONGEST_S)
     try:
         return list(_confirmed(file, to_the_first=to_the_first))
@@ -56,13 +56,13 @@ def _confirmed(file: Path, *, to_the_first: bool) -> Iterator[str]:
 
 
 def _differences(experiment: Experiment) -> list[str]:
-    """What is not as expected at a broker of its own."""
-    testbed: Any  # as in the verb: a testbed that is not started as Kafka is
+    """The unexpected answers at a broker of its own."""
+    testbed: Any  # as in the verb: Kafka does not start this testbed
     with implementation(LEVEL, experiment.brokers) as testbed:
         if not experiment.fits(testbed.release.version, testbed.level, testbed.can_use):
             return []
         facts, failure = play(experiment, testbed, None, {"client": NEWEST})
     found = [f"{experiment.name}: {fact.name}" for fact in facts if not fact.agrees]
-    # Its text has ports and correlation ids, which are others when it comes again.
+    # The text has ports and correlation ids, which differ when the answer comes again.
     kind = failure.partition(":")[0]
     return found + ([f"{experiment.name}: {kind}"] if kind else [])

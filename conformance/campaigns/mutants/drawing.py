@@ -1,7 +1,7 @@
 """Random mutants of impl: every small change of its protocol core, and a draw of them by seed.
 
 A change replaces one node of a function's tree, or one number of a module's constants. Messages of
-errors are left alone, and so are annotations: they are no protocol.
+errors and annotations are not changed: they are not protocol.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ COMPARISONS: Final[Mapping[type[ast.cmpop], Sequence[type[ast.cmpop]]]] = {
     ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,),
 }
-"""What stands in place of a comparison: of numbers nothing is known, so no order for equality."""
+"""The replacements of a comparison. Values may be other than numbers, so equality is not replaced
+by order."""
 NO_PROTOCOL: Final = (ast.Raise, ast.Assert, ast.JoinedStr)
-"""Below these nothing is changed."""
+"""Nodes below which nothing is changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +58,21 @@ class RandomMutant:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it runs only while its module is loaded: a constant, or what makes members of an
+        """Whether it runs only while its module is loaded: a constant, or a member of an
         enumeration."""
         return not self.function or self.function.endswith("__new__")
 
     @property
     def is_protocol(self) -> bool:
-        """Whether `outside.toml` leaves it in; what is raised is for who calls impl, and a swap of
-        equal arguments is no change."""
+        """Whether `outside.toml` includes it. A `raise` is addressed to callers of impl, and a swap
+        of equal arguments is no change."""
         is_change = self.before != self.after and not self.before.startswith("raise ")
         return is_change and not is_outside(self.module, self.function)
 
 
 @dataclass(frozen=True, slots=True)
 class TreeChange:
-    """What to put where in a tree that was just parsed."""
+    """A place in a tree that was just parsed, and the node to put there."""
 
     kind: str
     parent: ast.AST
@@ -80,24 +81,24 @@ class TreeChange:
     line: int
 
 
-# What may stand in place of a node
+# The replacements of a node
 
 
 def comparison(node: ast.Compare) -> Iterator[ast.AST]:
-    """A neighbour in place of the operator."""
+    """A neighbouring operator."""
     for other in COMPARISONS.get(type(node.ops[0]), ()):
         yield ast.Compare(node.left, [other(), *node.ops[1:]], node.comparators)
 
 
 def connective(node: ast.BoolOp) -> Iterator[ast.AST]:
-    """`and` for `or`, and a part left out."""
+    """`and` for `or`, and the expression without one part."""
     yield ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
     for i in range(len(node.values)):
         yield joined(node.op, node.values[:i] + node.values[i + 1 :])
 
 
 def condition(node: ast.If | ast.IfExp | ast.While) -> Iterator[ast.AST]:
-    """A condition that is always true, never, or the opposite."""
+    """A condition that is always true, always false, or negated."""
     tests = [ast.Constant(False), negated(node.test)]
     tests += [] if isinstance(node, ast.While) else [ast.Constant(True)]
     for test in tests:
@@ -107,7 +108,7 @@ def condition(node: ast.If | ast.IfExp | ast.While) -> Iterator[ast.AST]:
 
 
 def constant(node: ast.expr) -> Iterator[ast.AST]:
-    """A number that is one more or less; the other Boolean."""
+    """A number that is one larger or smaller; the other Boolean."""
     value = literal(node)
     if isinstance(value, bool):
         yield ast.Constant(not value)
@@ -116,7 +117,7 @@ def constant(node: ast.expr) -> Iterator[ast.AST]:
 
 
 def arithmetic(node: ast.BinOp) -> Iterator[ast.AST]:
-    """The other of sum and difference, or only the first part."""
+    """The difference for a sum and the reverse, or only the first operand."""
     if isinstance(node.op, (ast.Add, ast.Sub)):
         other = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
         yield ast.BinOp(node.left, other, node.right)
@@ -154,11 +155,11 @@ OPERATORS: Final[Mapping[str, tuple[Any, Callable[[Any], Iterator[ast.AST]]]]] =
 }
 
 
-# Where
+# The places of changes
 
 
 def changes_below(node: ast.AST, function: str, line: int) -> Iterator[tuple[str, TreeChange]]:
-    """All changes below a node, each with the function that it is in."""
+    """All changes below a node, each with its function."""
     for child in ast.iter_child_nodes(node):
         inner, at = qualified(function, child), line
         if isinstance(child, ast.stmt):
@@ -175,7 +176,7 @@ def changes_below(node: ast.AST, function: str, line: int) -> Iterator[tuple[str
 
 
 def is_changed(parent: ast.AST, node: ast.AST, function: str) -> bool:
-    """Whether a node may be changed: within functions, and the numbers of constants."""
+    """Whether a node may be changed: nodes within functions may, and numbers of constants."""
     if isinstance(node, ast.stmt):
         return bool(function) and acts(node) and not isinstance(parent, (ast.Module, ast.ClassDef))
     negative = isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.USub)
@@ -183,7 +184,8 @@ def is_changed(parent: ast.AST, node: ast.AST, function: str) -> bool:
 
 
 def may_enter(parent: ast.AST, node: ast.AST) -> bool:
-    """Whether what is below a node may be changed; annotations, decorators and defaults may not."""
+    """Whether nodes below a node may be changed; those of annotations, decorators and defaults may
+    not."""
     if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return isinstance(node, ast.stmt)
     if isinstance(parent, (ast.AnnAssign, ast.arg)):
@@ -192,7 +194,7 @@ def may_enter(parent: ast.AST, node: ast.AST) -> bool:
 
 
 def changes_of(module: str, tree: ast.Module) -> Iterator[tuple[str, str, TreeChange]]:
-    """All changes of a module: the name of each, its function, and what to do."""
+    """All changes of a module: the name of each, its function, and the change."""
     times: Counter[tuple[str, str]] = Counter()
     short = module.removeprefix("impl.")
     for function, change in changes_below(tree, "", 0):
@@ -203,7 +205,7 @@ def changes_of(module: str, tree: ast.Module) -> Iterator[tuple[str, str, TreeCh
 
 @functools.cache
 def every_mutant() -> tuple[RandomMutant, ...]:
-    """All of the protocol core, in the order of the text."""
+    """All mutants of the protocol core, in the order of the text."""
     trees = trees_of(IMPL)
     return tuple(
         RandomMutant(
@@ -219,14 +221,15 @@ def every_mutant() -> tuple[RandomMutant, ...]:
 
 
 def drawn(count: int, seed: int) -> list[RandomMutant]:
-    """So many of the protocol, by seed: the first of more are the same. The seed and a mutant's own
-    name decide, so that a change elsewhere in impl changes nothing about the others."""
+    """This many mutants of the protocol, by seed; a larger draw begins with the same ones. The
+    seed and a mutant's own name decide, so that a change elsewhere in impl does not affect the
+    others."""
     by_digest = sorted(every_mutant(), key=lambda m: sha256(f"{seed} {m.name}".encode()).digest())
     return [mutant for mutant in by_digest if mutant.is_protocol][:count]
 
 
 def planted(mutant: RandomMutant, name: str, tree: ast.Module) -> ast.Module:
-    """A module with the mutant in it, if it is the mutant's."""
+    """The tree of a module with the mutant in it, if the mutant belongs to the module."""
     if name == mutant.module:
         changes = {found: change for found, _, change in changes_of(name, tree)}
         change = changes[mutant.name]

@@ -1,4 +1,5 @@
-"""One planted bug, hunted in a process of its own: it imports the patched impl before any other."""
+"""Hunts one planted bug in a process of its own, which imports the patched impl before any
+other."""
 
 from __future__ import annotations
 
@@ -18,31 +19,31 @@ from conformance.judging.plan import NODES, PreparedPlan
 from conformance.judging.signatures import Finding
 
 FIRST_TRACES: Final = 8
-"""As many are judged at first, and then twice as many each time: most bugs show at once."""
+"""The number of traces to judge first; it doubles each time, because most bugs show at once."""
 SHRUNK: Final = 3
-"""Diverging traces that are shrunk: the shortest result is kept."""
+"""The number of diverging traces to shrink; the shortest result is kept."""
 
 
 class NotThePatchedOne(Exception):
-    """The process has imported another impl than the one that was patched."""
+    """The process has imported another impl than the patched one."""
 
 
 class PlanJudge(Protocol):
     """Judges the traces of a plan."""
 
     def findings(self, first: int, last: int) -> Sequence[Finding]:
-        """Those of the traces first <= number < last."""
+        """The findings of the traces first <= number < last."""
 
     def shrunk(self, finding: Finding) -> Finding:
-        """The finding with a trace of which no step can be left out."""
+        """The finding with a trace from which no step can be left out."""
 
     def told_apart(self) -> Sequence[Finding]:
-        """What the traces show that tell the variant's rules from another release's."""
+        """The differences on distinguishing traces, for rules of the variant."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActorsJudge:
-    """By actors, without nodes."""
+    """Judges actors, without nodes."""
 
     prepared: PreparedPlan
 
@@ -61,13 +62,14 @@ class ActorsJudge:
 
 
 class NodesJudge:
-    """By nodes of their own."""
+    """Judges nodes of its own."""
 
     def __init__(self, prepared: PreparedPlan) -> None:
         self._backend = opened_nodes(prepared)
 
     def findings(self, first: int, last: int) -> Sequence[Finding]:
-        """See `PlanJudge`: a trace that does not come to rest is one, too, for nothing is slow."""
+        """See `PlanJudge`. A trace after which nodes do not settle is a finding, too, since no node
+        is slow."""
         return self._backend.findings(first, last)
 
     def shrunk(self, finding: Finding) -> Finding:
@@ -75,17 +77,17 @@ class NodesJudge:
         return self._backend.shrunk(finding)
 
     def told_apart(self) -> Sequence[Finding]:
-        """None: at nodes traces are limited."""
+        """None: at nodes the number of traces is limited."""
         return ()
 
 
 def judge_for(prepared: PreparedPlan) -> PlanJudge:
-    """Who judges a plan here."""
+    """The judge of a plan in this process."""
     return NodesJudge(prepared) if prepared.plan.system == NODES else ActorsJudge(prepared)
 
 
 def find_first(prepared: PreparedPlan, judge: PlanJudge) -> Sequence[Finding]:
-    """Those of the first traces that diverge; none if none does."""
+    """The findings of the first traces that diverge, if any."""
     first, count = 0, FIRST_TRACES
     while first < prepared.count:
         last = min(first + count, prepared.count)
@@ -97,8 +99,8 @@ def find_first(prepared: PreparedPlan, judge: PlanJudge) -> Sequence[Finding]:
 
 
 def hunt(prepared: PreparedPlan) -> Finding | None:
-    """The shortest of the first findings, shrunk; else what a trace shows that tells a rule of the
-    variant from another release's. None if the bug does not show."""
+    """The shortest of the first findings, shrunk; else a difference on a trace that tells a rule of
+    the variant from another release's. None if the bug does not show."""
     judge = judge_for(prepared)
     shrunk = [judge.shrunk(finding) for finding in find_first(prepared, judge)]
     if not shrunk:

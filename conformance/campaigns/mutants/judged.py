@@ -1,8 +1,8 @@
-"""The verdict of conformance on a random mutant: which scope's traces diverge first.
+"""The verdict of conformance on a random mutant: the scope whose traces diverge first.
 
-Which statements of impl each scope executes is recorded once, and each story of experiments. Then
-all mutants are judged scope by scope whose statement it executes and that are not found yet, each
-to its first divergence.
+First, the statements of impl that each scope and each story executes are recorded once. Then the
+mutants are judged scope by scope: each scope judges the mutants whose statement it executes and
+that are not found yet, each up to its first divergence.
 
 | fate      | what it means                                                                       |
 |-----------|-------------------------------------------------------------------------------------|
@@ -28,33 +28,33 @@ from conformance.judging.coverage.statements import places
 
 FATES: Final = ("found", "alive", "unreached")
 LONGEST_S: Final = 900
-"""Of a processor's time, for a scope as it is."""
+"""The limit of processor time for a scope without a mutant."""
 FEW: Final = 2
-"""For so many mutants nothing is learnt beforehand."""
+"""For at most this many mutants, nothing is cached beforehand."""
 PATIENCE_S: Final = 20
-"""The least that a mutant has, of a processor's time."""
+"""The least limit of processor time for a mutant."""
 STORY: Final = ".story"
-"""The suffix of what is no prepared scope."""
+"""The suffix of a story's file; other names are prepared scopes."""
 SLOWER: Final = 5
-"""So many times what the scopes take as they are: then a mutant does not end."""
+"""A mutant that takes this many times as long as the unchanged scope counts as endless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What the traces of a scope execute: the numbers of places; and what they took."""
+    """The places that the traces of a scope execute, and the time that they took."""
 
     places: frozenset[int]
     divergences: int
     seconds: float
 
 
-# As impl is
+# The unchanged impl
 
 
 def record_reached(
     prepared: Mapping[str, Path], processes: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """By scope, as the journal has it: what its traces execute."""
+    """By scope, in the form of the journal: the places that its traces execute."""
     statement_marks()  # so that no child makes them anew
     jobs = [((name, folder), LONGEST_S) for name, folder in prepared.items()]
     for (name, _), found in in_children(reached_in, jobs, processes):
@@ -64,7 +64,7 @@ def record_reached(
 
 
 def reached_in(job: tuple[str, Path]) -> dict[str, Any]:
-    """What the traces of a scope execute; for a process that ends with it."""
+    """The places that the traces of a scope execute; for a process that ends after this."""
     marks = statement_marks()
     marks.begin(job)
     began = time.process_time()
@@ -75,8 +75,8 @@ def reached_in(job: tuple[str, Path]) -> dict[str, Any]:
 
 
 def divergences_in(where: Path, *, to_the_first: bool) -> Sequence[str]:
-    """What diverges in a prepared scope, or in a story; imported here, as this is what a child
-    imports again."""
+    """The divergences in a prepared scope, or in a story. Imports are local, because a child
+    imports these modules again."""
     if where.suffix == STORY:
         from conformance.campaigns.mutants.by_stories import differences_in
 
@@ -91,12 +91,12 @@ def divergences_in(where: Path, *, to_the_first: bool) -> Sequence[str]:
 
 
 def steps_in(finding: Mapping[str, Any]) -> int:
-    """How long the trace is that shows it."""
+    """The length of the trace that shows a finding."""
     return int(finding["steps"])
 
 
 def read_reached(found: Mapping[str, Any]) -> Reached:
-    """What the journal has of a scope."""
+    """Parses the journal's entry for a scope."""
     return Reached(frozenset(found["places"]), found["divergences"], found["seconds"])
 
 
@@ -104,7 +104,7 @@ def read_reached(found: Mapping[str, Any]) -> Reached:
 
 
 class Judgement(NamedTuple):
-    """What a scope says of the mutants that it judged: how each that diverges does."""
+    """The verdict of a scope on the mutants that it judged: how each diverges, if it does."""
 
     scope: str
     judged: Sequence[str]
@@ -118,9 +118,10 @@ def judge_mutants(
     known: Sequence[Judgement],
     processes: int,
 ) -> Iterator[Judgement]:
-    """Scope by scope those that are executed there and not found yet, where most can be judged in
-    the least time first; stories come last, for a broker with a bug may keep its client waiting.
-    What is `known` is not judged again."""
+    """Judge the mutants scope by scope: those whose statement the scope executes and that are not
+    found yet. Scopes that judge the most mutants in the least time come first. Stories come last,
+    because a broker with a bug may keep its client waiting. Mutants that are `known` are not judged
+    again."""
     from conformance.campaigns.mutants import hunt
 
     assert hunt.FIRST_TRACES, "it is loaded"
@@ -153,7 +154,7 @@ def judge_mutants(
 
 
 class JudgingJob(NamedTuple):
-    """Mutants that a scope judges, each for so long."""
+    """Mutants that a scope judges, with a time limit for each."""
 
     scope: str
     where: Path
@@ -162,8 +163,8 @@ class JudgingJob(NamedTuple):
 
 
 def judge_in_scope(job: JudgingJob) -> dict[str, str]:
-    """How those diverge that do. The scope is judged as it is first: what is known of the model
-    then serves all; each mutant is planted in a child of this process."""
+    """How the mutants diverge, for those that do. The scope is judged without a mutant first, which
+    fills the caches of the model for all. Each mutant is planted in a child of this process."""
     if len(job.mutants) > FEW and job.where.suffix != STORY:
         divergences_in(job.where, to_the_first=False)
     jobs = [((mutant, job.where), job.patience_s) for mutant in job.mutants]
@@ -173,7 +174,8 @@ def judge_in_scope(job: JudgingJob) -> dict[str, str]:
 
 
 def how_it_diverges(job: tuple[RandomMutant, Path]) -> str:
-    """What shows a mutant first, empty if nothing does; for a process that ends with it."""
+    """The first difference that a mutant shows, empty if none; for a process that ends after
+    this."""
     mutant, where = job
     try:
         change = partial(planted, mutant)
@@ -186,7 +188,7 @@ def how_it_diverges(job: tuple[RandomMutant, Path]) -> str:
 
 
 def forget_judges() -> None:
-    """What was learnt of impl as it is."""
+    """Forget everything that was cached of the unchanged impl."""
     from conformance.adapters.impl.judges import judge_of
 
     judge_of.cache_clear()
@@ -197,7 +199,7 @@ def verdicts(
     reached: Mapping[str, Reached],
     known: Iterable[Judgement],
 ) -> dict[str, dict[str, str]]:
-    """By mutant its fate, the scope that says so, and how."""
+    """By mutant its fate, the scope that decides, and the difference."""
     shown = {name: (j.scope, how) for j in known for name, how in j.found.items()}
     found: dict[str, dict[str, str]] = {}
     for mutant in mutants:
@@ -209,8 +211,8 @@ def verdicts(
 
 
 def scopes_of(mutant: RandomMutant, reached: Mapping[str, Reached]) -> list[str]:
-    """The scopes that execute its statement. What stands in no function (a constant, a member of an
-    enum) is executed wherever the module is, and in any scope if the module is a table alone. A
+    """The scopes that execute its statement. Code outside of functions (a constant, a member of an
+    enum) is executed wherever the module is, and in any scope if the module only has tables. A
     scope that diverges without a mutant shows nothing."""
     module = mutant.place.module
     line = None if mutant.is_loaded else mutant.place.line
@@ -221,6 +223,6 @@ def scopes_of(mutant: RandomMutant, reached: Mapping[str, Reached]) -> list[str]
 
 @functools.cache
 def numbers_at(module: str, line: int | None) -> frozenset[int]:
-    """The numbers of the places of a module, or of one line of it."""
+    """The numbers of the places in a module, or in one line of it."""
     named = enumerate(places())
     return frozenset(n for n, p in named if p.module == module and line in (None, p.line))

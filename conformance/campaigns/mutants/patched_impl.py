@@ -1,4 +1,4 @@
-"""Copies of impl with a bug in them, and the processes that hunt it."""
+"""Copies of impl with a bug in them, and the processes that hunt the bug."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ HUNT_TIMEOUT_S: Final = 600.0
 
 
 class HuntFailed(BackendFailed):
-    """The process ended without an answer; the message has its last words."""
+    """The process ended without an answer; the message has its last output."""
 
 
 def write_patched(mutant: Mutant, root: Path) -> None:
-    """Put a copy of impl with the bug below `root`. Raises PatchError.
+    """Write a copy of impl with the bug below `root`. Raises PatchError.
 
-    What is compiled of impl comes along, but for the files that have the bug.
+    Compiled modules of impl are copied, too, except for the files that have the bug.
     """
     source = REPOSITORY / "impl"
     shutil.copytree(source, root / "impl")
@@ -44,7 +44,8 @@ def write_patched(mutant: Mutant, root: Path) -> None:
 
 
 def patch_files(patches: Sequence[Patch], package: Path) -> Iterator[tuple[Path, str]]:
-    """The files of a package that patches change, with their changed text. Raises PatchError."""
+    """The files of a package that the patches change, with their changed text. Raises
+    PatchError."""
     trees = dict(trees_of(package))
     for name in {find_scope(patch.function, trees)[0] for patch in patches}:
         trees[name] = pickle.loads(pickle.dumps(trees[name]))  # deepcopy takes twice as long
@@ -54,7 +55,7 @@ def patch_files(patches: Sequence[Patch], package: Path) -> Iterator[tuple[Path,
 
 @functools.cache
 def trees_of(package: Path) -> Mapping[str, ast.Module]:
-    """The modules of a package, by dotted name, which begins with the package's own."""
+    """The modules of a package, by dotted name including the package's."""
     files = {
         path.relative_to(package.parent).with_suffix(""): path for path in package.rglob("*.py")
     }
@@ -79,13 +80,13 @@ def hunt(mutant: Mutant, prepared: Path) -> Finding | None:
 
 
 def hunt_unpatched(prepared: Path) -> Finding | None:
-    """What impl as it is shows in the same traces: nothing. Raises HuntFailed."""
+    """The difference that the unchanged impl shows on the same traces: none. Raises HuntFailed."""
     return hunt_in_process("impl as it is", REPOSITORY, prepared)
 
 
 def hunt_in_process(what: str, root: Path, prepared: Path) -> Finding | None:
-    """What a fresh process with the impl below `root` finds. Raises HuntFailed."""
-    # -P: what stands in the current folder must not come before the copy.
+    """The finding of a fresh process with the impl below `root`. Raises HuntFailed."""
+    # -P: modules in the current folder must not come before the copy.
     command = [
         sys.executable,
         "-P",

@@ -1,9 +1,8 @@
-"""impl with other text, in a process of its own: forked, so that only impl is imported again.
+"""Runs impl with other text, in a forked process that imports only impl again.
 
-Everything else is loaded once, in the process that forks: the model, the plans, what libraries
-there are. A child forgets impl and all that has imported it, and imports it through a finder that
-changes the syntax trees of modules as they are loaded. No file is written, and no switch in impl
-exists for it.
+The process that forks has loaded everything else once: the model, the plans, the libraries. A child
+forgets impl and all modules that have imported it. It imports them through a finder that changes
+the syntax trees of modules as they are loaded. No file is written, and impl has no switch for it.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ from conformance.judging.python_text import PythonText
 T = TypeVar("T")
 U = TypeVar("U")
 Change = Callable[[str, ast.Module], ast.Module]
-"""What stands in place of a module's tree, by the module's name."""
+"""Returns the tree to use in place of a module's, by the module's name."""
 
 FORKS: Final = multiprocessing.get_context("fork")
 AGAIN: Final = ("impl", "conformance")
-"""Packages that a child imports again: impl, and what may have imported it."""
+"""Packages that a child imports again: impl, and those that may have imported it."""
 NO_ANSWER: Final = None
-"""Of a child that was ended: it had used up its time, or its memory."""
+"""Stands for a child that was ended, because it had used up its time or its memory."""
 BEGUN: Final = "begun"
-"""What a child sends first: what ends it from there on is its work."""
+"""The first message of a child: if the child ends after it, its work is the cause."""
 MOST_MEMORY: Final = 4 << 30
-"""What a child may take in bytes, beside what its parent had when it was forked."""
+"""The memory in bytes that a child may take beyond that of its parent at the fork."""
 PR_SET_PDEATHSIG: Final = 1
-"""Of prctl(2): the signal that a process gets when its parent ends."""
+"""An option of prctl(2): the signal that a process gets when its parent ends."""
 
 
 class PatchedLoader(SourceFileLoader):
-    """Compiles a module's changed tree; nothing is taken from a cache, or kept there."""
+    """Compiles a module's changed tree; no cache is read or written."""
 
     def __init__(self, name: str, path: str, change: Change) -> None:
         super().__init__(name, path)
@@ -68,7 +67,7 @@ class PatchedImpl(PathFinder):
     def find_spec(
         cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The text of a module of impl, with another loader."""
+        """The spec of a module of impl, with the loader that changes its tree."""
         if not is_of("impl", fullname):
             return None
         text = PythonText().find_spec(fullname, path, target)
@@ -80,7 +79,7 @@ class PatchedImpl(PathFinder):
 
 
 def plant(change: Change) -> None:
-    """From here on impl is imported as changed. For a process that ends with it."""
+    """From here on impl is imported with the change. For a process that ends after this."""
     for name in list(sys.modules):
         if any(is_of(package, name) for package in AGAIN) and name != __name__:
             del sys.modules[name]
@@ -88,13 +87,13 @@ def plant(change: Change) -> None:
     sys.meta_path.insert(0, PatchedImpl)
 
 
-# A function alone
+# A single function
 
 
 def replace_function(module: str, function: str, change: Change) -> bool:
-    """Give one function of a loaded module the code that it has in the changed tree; all else stays
-    as it is loaded. False, and nothing is changed, where that cannot be: what stands in no function
-    is evaluated when a module is loaded. For a process that ends with it."""
+    """Give one function of a loaded module the code that it has in the changed tree; everything
+    else stays as it is loaded. Returns False, and changes nothing, if that is impossible: code
+    outside of functions runs when a module is loaded. For a process that ends after this."""
     loaded = sys.modules.get(module)
     found = loaded and outermost(loaded, function.split("."))
     if not loaded or not found or not loaded.__file__:
@@ -110,7 +109,7 @@ def replace_function(module: str, function: str, change: Change) -> bool:
 
 
 def outermost(module: ModuleType, path: Sequence[str]) -> tuple[FunctionType, list[str]] | None:
-    """The function of a module in which a name is, perhaps in another function, and its path."""
+    """The outermost function of a module that contains a name, and the path to the name in it."""
     part: Any = module
     for end, name in enumerate(path, start=1):
         part = function_of(vars(part).get(name))
@@ -122,8 +121,8 @@ def outermost(module: ModuleType, path: Sequence[str]) -> tuple[FunctionType, li
 
 
 def code_at(code: CodeType, path: Sequence[str]) -> CodeType | None:
-    """The code of a function of a module, or a class, by its path; None if it is not the only one
-    of its name."""
+    """The code of a function of a module, or a class, by its path; None if its name is not
+    unique."""
     for name in path:
         inner = [c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name]
         if len(inner) != 1:
@@ -136,24 +135,24 @@ def code_at(code: CodeType, path: Sequence[str]) -> CodeType | None:
 
 
 def limit_resources(seconds: int) -> None:
-    """End this process where it uses more of a processor's time, or far more memory."""
+    """End this process if it uses more processor time, or far more memory."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     most = inherited_memory() + MOST_MEMORY
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if hard != resource.RLIM_INFINITY:  # of a child's own child
+    if hard != resource.RLIM_INFINITY:  # for a child of this child
         most = min(most, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def inherited_memory() -> int:
-    """The bytes of address space that this process has; 0 where only Linux would tell."""
+    """The bytes of address space that this process has; 0 if the system is not Linux."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[0]) * resource.getpagesize() if statm.exists() else 0
 
 
 def end_with_parent(parent: int) -> None:
-    """End this process when its parent ends, also where that is killed: nobody else would. Linux
-    alone can do that."""
+    """End this process when its parent ends, even if the parent is killed; no other process would.
+    Works only on Linux."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -161,7 +160,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def answer(to: Connection, seconds: int, work: Callable[[T], Any], given: T, parent: int) -> None:
-    """What a child does."""
+    """The work of a child."""
     end_with_parent(parent)
     limit_resources(seconds)
     to.send(BEGUN)
@@ -172,9 +171,9 @@ def answer(to: Connection, seconds: int, work: Callable[[T], Any], given: T, par
 def in_children(
     work: Callable[[T], U], given: Iterable[tuple[T, int]], processes: int
 ) -> Iterator[tuple[T, U | None]]:
-    """What `work` gives for each, in a forked child with so many seconds of a processor's time;
-    None of one that did not answer. As they come. Raises RuntimeError where a child does not come
-    to its work: that is no answer of the work."""
+    """The results of `work` for each, in forked children with this many seconds of processor time
+    each; None for a child that did not answer. They come as they are ready. Raises RuntimeError if
+    a child does not begin its work, since that says nothing about the work."""
     left = iter(given)
     running: dict[Connection, tuple[T, ForkProcess]] = {}
     begun: set[Connection] = set()
@@ -203,7 +202,7 @@ def in_children(
 
 
 def received(ready: Connection) -> Any:
-    """What a child has sent; NO_ANSWER if it ended without."""
+    """The answer of a child; NO_ANSWER if it ended without one."""
     try:
         return ready.recv()
     except EOFError:
@@ -211,14 +210,14 @@ def received(ready: Connection) -> Any:
 
 
 def refuse_unless_begun(message: Any) -> None:
-    """Raises RuntimeError."""
+    """Raises RuntimeError unless the child had begun its work."""
     if message != BEGUN:
         raise RuntimeError("a child process ended before its work began")
 
 
 @contextmanager
 def no_child_left(running: dict[Connection, tuple[T, ForkProcess]]) -> Iterator[None]:
-    """End what is still at work when this is left."""
+    """End the children that still work when this context is left."""
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
-"""Random mutants that conformance does not find: why a reader thinks that none needs to, and the
-figures that follow.
+"""Random mutants that conformance does not find: a reader's reason why none needs to be found, and
+the resulting figures.
 
-`conformance mutants --random N --keep evidence/random_mutants.json` writes what became of each;
+`conformance mutants --random N --keep evidence/random_mutants.json` writes the fate of each mutant;
 `make docs` makes a page of it.
 """
 
@@ -18,9 +18,9 @@ from conformance.judging.coverage.statements import core
 from proofs.pages.markdown import Lines, page, paragraph, section, table
 
 NO_CHANGE: Final = ("equivalent: ", "outside the protocol: ")
-"""How the reasons begin of mutants that change nothing of the protocol."""
+"""The beginning of reasons for mutants that change nothing of the protocol."""
 LIMIT: Final = "a limit: "
-"""How those begin of mutants that do, in a way that is larger than any scope."""
+"""The beginning of reasons for mutants that do, but only beyond the size of any scope."""
 HOW: Final = (
     "A mutant is found when a trace of some scope diverges, or the answer of a story, or when"
     " judging does not end. One is alive when the traces of all scopes that execute its statement"
@@ -30,14 +30,15 @@ HOW: Final = (
 REASONS: Final[Mapping[str, str]] = tomllib.loads(
     Path(__file__).with_name("survivors.toml").read_text(encoding="utf-8")
 )
-"""By a mutant's name."""
+"""The reader's reasons, by a mutant's name."""
 
 FIGURES: Final = ("found", "no_change", "alive", "unreached")
-"""What a module's mutants are: `no_change` changes nothing of the protocol, as a reader says."""
+"""The fates of a module's mutants. `no_change`: a reader says that it changes nothing of the
+protocol."""
 
 
 def figure_of(row: Mapping[str, Any]) -> str:
-    """The one that counts it."""
+    """The figure that counts this row."""
     is_none = is_open(row) and row["reason"].startswith(NO_CHANGE)
     return "no_change" if is_none else str(row["fate"])
 
@@ -56,7 +57,7 @@ def by_module(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
 
 
 def share_found(figures: Iterable[Mapping[str, int]]) -> str:
-    """How many of those that change the protocol are found."""
+    """The share of the mutants that change the protocol and are found."""
     total = sum((Counter(its) for its in figures), Counter[str]())
     changing = total.total() - total["no_change"]
     share = f"{100 * total['found'] / changing:.1f} %" if changing else "none"
@@ -64,7 +65,7 @@ def share_found(figures: Iterable[Mapping[str, int]]) -> str:
 
 
 def is_open(row: Mapping[str, Any]) -> bool:
-    """Conformance does not find it."""
+    """Whether conformance does not find it."""
     return row["fate"] in ("alive", "unreached")
 
 
@@ -82,7 +83,8 @@ def kept_page(path: Path) -> str:
 
 
 def page_lines(rows: Sequence[Mapping[str, Any]], tried: str) -> Lines:
-    """The page of a run: the share that is found, the table by module, and what is not found."""
+    """The page of a run: the share that is found, the table by module, and the mutants that are not
+    found."""
     figures = by_module(rows)
     heads = [figure.replace("_", " ") for figure in FIGURES]
     counts = [(f"`{name}`", *map(str, its.values())) for name, its in figures.items()]
@@ -101,7 +103,7 @@ def page_lines(rows: Sequence[Mapping[str, Any]], tried: str) -> Lines:
 
 
 def mutant_table(rows: Iterable[Mapping[str, Any]]) -> Lines:
-    """What each changes, and its reason."""
+    """The change of each mutant, and its reason."""
     shown = (
         (
             f"`{row['name']}`",
@@ -115,6 +117,6 @@ def mutant_table(rows: Iterable[Mapping[str, Any]]) -> Lines:
 
 
 def short(text: str) -> str:
-    """Some text on one line, the end of a long one left out."""
+    """A text on one line, with the end of a long one cut off."""
     one_line = " ".join(text.split())
     return one_line if len(one_line) <= 60 else f"{one_line[:57]}..."

@@ -1,4 +1,4 @@
-"""Verbs that do something to brokers; each raises RequestRefused, BrokerFailed."""
+"""Verbs that act on brokers; each raises RequestRefused, BrokerFailed."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from conformance.campaigns.stories.vocabulary import NO_NODES, Committed, Node, 
 
 FEATURE: Final = "transaction.version"
 SYNC_TIMEOUT_S: Final = 60.0
-"""How long news and replicas may take."""
+"""The longest time until brokers have news, and replicas are in sync."""
 SCRATCH_TIMEOUT_MS: Final = 500
 
 
 @verb
 def node(s: Session, role: Node) -> str:
-    """The number of a broker, for when its role has changed."""
+    """The number of a broker; it stays valid when the broker's role changes."""
     return str(role)
 
 
@@ -42,7 +42,7 @@ def restart(s: Session) -> None:
 
 @verb
 def freeze(s: Session, nodes: Nodes) -> None:
-    """Brokers do nothing until `thaw`, at the latest until the experiment ends."""
+    """Freeze brokers until `thaw`, or until the experiment ends."""
     for node in nodes:
         s.testbed.brokers[node].pause()
         s.cleanup.callback(s.testbed.brokers[node].resume)
@@ -50,13 +50,13 @@ def freeze(s: Session, nodes: Nodes) -> None:
 
 @verb
 def thaw(s: Session) -> None:
-    """All brokers go on."""
+    """Resume all brokers."""
     s.cleanup.close()
 
 
 @verb
 def kill(s: Session, nodes: Nodes) -> None:
-    """Brokers end, and nobody waits for them: the last one is given up first."""
+    """Kill brokers, and unregister them so that no broker waits for them, the last one first."""
     for node in nodes:
         s.testbed.brokers[node].kill()
         s.testbed.forget(node)
@@ -66,20 +66,20 @@ def kill(s: Session, nodes: Nodes) -> None:
 
 @verb
 def start(s: Session, node: Node) -> None:
-    """A broker is there again, and leads what it leads."""
+    """Restart a broker, and let it lead its partitions again."""
     s.testbed.brokers[node].start()
 
 
 @verb
 def await_takeover(s: Session, gone: Node) -> None:
-    """Until transactions are coordinated by another broker, whom all steps ask from then on."""
+    """Wait until another broker coordinates transactions; all later steps ask that broker."""
     s.testbed.await_takeover(gone)
 
 
 @verb
 def await_service(s: Session, *partitions: TopicPartition) -> None:
-    """Until a transaction of another id ends on partitions: who leads them, and who coordinates,
-    know each other."""
+    """Wait until a transaction of another id ends on partitions: then their leaders and the
+    coordinator know each other."""
     await_true(
         lambda: _is_served(s, partitions),
         lambda: "a transaction of another id does not end",
@@ -103,7 +103,8 @@ def _is_served(s: Session, partitions: Sequence[TopicPartition]) -> bool:
 
 @verb
 def await_in_sync(s: Session, count: int) -> None:
-    """Until so many brokers have the log of transactions; one that misses nothing stays in sync."""
+    """Wait until this many brokers have the log of transactions; a replica that misses nothing
+    stays in sync."""
     missed = s.conversation().init_producer_id(
         s.testbed.fresh("scratch"), timeout_ms=SCRATCH_TIMEOUT_MS
     )
@@ -118,7 +119,7 @@ def await_in_sync(s: Session, count: int) -> None:
 
 @verb
 def change_level(s: Session, level: int) -> None:
-    """The cluster goes by another `transaction.version` from here on."""
+    """Change the cluster's `transaction.version` from here on."""
     connection = s.testbed.wire(HOME).connection
     set_level(connection, FEATURE, level, is_upgrade=level > s.testbed.level)
     await_true(
@@ -130,13 +131,13 @@ def change_level(s: Session, level: int) -> None:
 
 @verb
 def configure(s: Session, at: TopicPartition, name: str, value: str) -> None:
-    """A partition's topic has another setting; its leader uses it a little later."""
+    """Change a setting of a partition's topic; its leader uses the new value a little later."""
     set_topic_config(s.testbed.leader(at).connection, at[0], name, value)
 
 
 @verb
 def lead(s: Session, node: Node, at: TopicPartition) -> None:
-    """A broker leads a partition of two replicas."""
+    """Let a broker lead a partition of two replicas."""
     s.testbed.move_leader(at, node)
 
 
@@ -145,20 +146,21 @@ def lead(s: Session, node: Node, at: TopicPartition) -> None:
 
 @verb
 def hold_news(s: Session, *, of: Nodes, all_of: Nodes = NO_NODES) -> None:
-    """Brokers hear no news of the controller, and it hears nothing at all of some."""
+    """Withhold the controller's news from brokers, and from the controller everything that some
+    brokers send."""
     s.testbed.proxy.hold(of, all_of)
     s.cleanup.callback(s.testbed.proxy.hold)
 
 
 @verb
 def release_news(s: Session) -> None:
-    """All brokers hear the controller again."""
+    """Let all brokers hear the controller again."""
     s.cleanup.close()
 
 
 @verb
 def coordinate(s: Session, node: Node, *, unknown_to: Nodes = NO_NODES) -> None:
-    """HOME or SEAT leads the log of transactions; others know it, but for some."""
+    """Let HOME or SEAT lead the log of transactions; all brokers know it, with some exceptions."""
     [gone] = {HOME, SEAT} - {node}
     controller = s.testbed.wire(HOME)
     await_true(
@@ -174,7 +176,7 @@ def coordinate(s: Session, node: Node, *, unknown_to: Nodes = NO_NODES) -> None:
 
 @verb
 def await_known(s: Session, node: Node, *, unknown_to: Nodes = NO_NODES) -> None:
-    """Until all brokers, but for some, take one for the coordinator."""
+    """Wait until all brokers, with some exceptions, know the coordinator."""
     wires = [s.testbed.wire(asked) for asked in s.testbed.brokers.keys() - set(unknown_to)]
     await_true(
         lambda: {wire.ask(find_coordinator(NOBODY)).node_id for wire in wires} == {node},
@@ -185,6 +187,6 @@ def await_known(s: Session, node: Node, *, unknown_to: Nodes = NO_NODES) -> None
 
 @verb
 def coordinator_of(s: Session, node: Node) -> str:
-    """Whom a broker takes for the coordinator: `home` or `seat`."""
+    """The broker that a broker believes is the coordinator: `home` or `seat`."""
     found = s.testbed.wire(node).ask(find_coordinator(NOBODY)).node_id
     return {HOME: "home", SEAT: "seat"}.get(found, str(found))

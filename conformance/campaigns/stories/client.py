@@ -1,4 +1,4 @@
-"""Verbs about a client, and the network between it and its broker."""
+"""Verbs about a client, and about the network between it and its broker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ APPLICATIONS: Final = Path(__file__).with_name("applications")
 
 
 class Application:
-    """A process that does what it is told, a line each, and answers each by a line."""
+    """A process that takes calls, one a line, and answers each with a line."""
 
     def __init__(self, client: str, network: ClientNetwork, topic: str, settings: str) -> None:
         self._process = subprocess.Popen(
@@ -37,7 +37,7 @@ class Application:
         Thread(target=self._read, daemon=True).start()
 
     def call(self, line: str) -> str:
-        """What becomes of a call. Raises RequestRefused if nothing does."""
+        """The answer to a call. Raises RequestRefused if none comes."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.write(f"{line}\n")
@@ -51,7 +51,7 @@ class Application:
         return answer
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._process.kill()
         self._process.communicate()
 
@@ -76,9 +76,9 @@ def client(s: Session, at: TopicPartition, **settings: str) -> None:
 
 @verb
 def call(s: Session, *words: str) -> str:
-    """What becomes of a call: `done`, `stored 3`, `failed TimeoutException`.
+    """The outcome of a call: `done`, `stored 3`, `failed TimeoutException`.
 
-    `send a` only begins to send a record, `await a` says what became of it. `send a*40` sends one
+    `send a` only begins to send a record; `await a` returns its outcome. `send a*40` sends a record
     that is 40 times as long, `send a@1` one to the topic's partition 1.
     """
     application: Application = s.things["application"]
@@ -90,33 +90,33 @@ def call(s: Session, *words: str) -> str:
 
 @verb
 def lose_requests(s: Session, *records: str) -> None:
-    """Produce requests of these records do not reach the broker, those of others do."""
+    """Produce requests of these records do not reach the broker; those of others do."""
     _network(s).change(_network(s).lost_requests, set(records))
 
 
 @verb
 def lose_answers(s: Session, *records: str) -> None:
-    """The answers about these records do not reach the client, those about others do."""
+    """Answers about these records do not reach the client; those about others do."""
     _network(s).change(_network(s).lost_answers, set(records))
 
 
 @verb
 def hold_answers(s: Session, *records: str) -> None:
-    """The answers about these records, as they were sent first, reach the client later, and with
-    them all that are behind them; those about others come."""
+    """Answers about these records, as first sent, reach the client later, together with all answers
+    behind them. Answers about other records come."""
     _network(s).change(_network(s).held_answers, set(records))
 
 
 @verb
 def late_errors(s: Session, *records: str) -> None:
-    """The next answer about each of these records says NOT_ENOUGH_REPLICAS_AFTER_APPEND, whatever
-    the broker says."""
+    """The next answer about each of these records is NOT_ENOUGH_REPLICAS_AFTER_APPEND, whatever the
+    broker answers."""
     _network(s).change(_network(s).late_errors, set(records))
 
 
 @verb
 def await_sent(s: Session, *records: str) -> None:
-    """Until the client has sent them."""
+    """Wait until the client has sent them."""
     network = _network(s)
     network.await_true(
         lambda: {sent.record for sent in network.sent} >= set(records),
@@ -126,7 +126,7 @@ def await_sent(s: Session, *records: str) -> None:
 
 @verb
 def await_answered(s: Session, *records: str) -> None:
-    """Until the broker has answered them."""
+    """Wait until the broker has answered them."""
     network = _network(s)
     network.await_true(
         lambda: network.answered >= set(records),
@@ -136,7 +136,7 @@ def await_answered(s: Session, *records: str) -> None:
 
 @verb
 def crash(s: Session) -> None:
-    """The only broker is killed, and starts again."""
+    """Kill the only broker, and restart it."""
     [broker] = s.testbed.brokers.values()
     broker.kill()
     s.testbed.forget(broker.node.node_id)
@@ -145,7 +145,7 @@ def crash(s: Session) -> None:
 
 @verb
 def sent_as(s: Session, record: str) -> str:
-    """`P:0#1`: under which identity and sequence the client sent a record last."""
+    """`P:0#1`: the identity and sequence with which the client sent a record last."""
     found = [one for one in _network(s).sent if one.record == record]
     if not found:
         raise RequestRefused(f"the client has not sent {record}")
@@ -155,20 +155,20 @@ def sent_as(s: Session, record: str) -> str:
 
 @verb
 def asked(s: Session, api: str, after: str) -> str:
-    """How often the client asked something after it had first asked something else."""
+    """How often the client sent a request of one API after its first request of another."""
     asked_so_far = _network(s).asked
     return str(asked_so_far[asked_so_far.index(after) :].count(api))
 
 
 @verb
 def stored(s: Session, at: TopicPartition) -> str:
-    """The records of a partition, in their order, from the files of the only broker."""
+    """The records of a partition in order, from the files of the only broker."""
     return " ".join(_stored(s, at)) or NOTHING
 
 
 @verb
 def unstored(s: Session, at: TopicPartition) -> str:
-    """The records that were acknowledged, and are not there."""
+    """The records that were acknowledged but are not stored."""
     records = {sent.record for sent in _network(s).sent} & s.acknowledged
     return " ".join(sorted(records - set(_stored(s, at)))) or NOTHING
 

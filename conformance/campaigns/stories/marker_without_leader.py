@@ -1,8 +1,9 @@
-"""A partition that nobody leads when its marker is due: does the marker wait, or is it skipped?
+"""A partition has no leader when its marker is due: does the marker wait, or is it skipped?
 
-The story `leaderless` tells what brokers do, and what is expected of each release (KAFKA-20734).
-Each run asks its own brokers first. Where markers are skipped, traces freeze leaders and do not
-kill them, but in scopes whose leaders leave: these say what becomes of a partition without one.
+The story `leaderless` shows what brokers do, and has the expectation for each release
+(KAFKA-20734). Each run asks its own brokers first. If they skip markers, traces freeze leaders
+instead of killing them, except in scopes whose leaders leave: these show the fate of a partition
+without a leader.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ BROKEN: Final[Mapping[str, bool]] = {
     "no_write_outside": COMMIT,
     "no_aborted_read": ABORT,
 }
-"""The guarantees that a skipped marker breaks, and its outcome: what was committed here is aborted
-there, with the next transaction; or what was aborted is committed with it."""
+"""The guarantees that a skipped marker breaks, by its outcome. A transaction that is committed here
+is aborted there, with the next transaction; or an aborted one is committed with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaderless:
-    """The facts, by the outcome whose marker nobody could take; `expected` is what is known of the
-    release."""
+    """The facts, by the outcome of the marker that found no leader; `expected` is the known fate in
+    the release."""
 
     facts: Mapping[bool, Sequence[Fact]]
     expected: str = ""
 
     @property
     def marker(self) -> str:
-        """What became of the marker."""
+        """The fate of the marker."""
         [log] = [fact.observed for fact in self.facts[COMMIT] if fact.name == LATER_LOG]
         return WRITTEN if "!COMMIT" in log else SKIPPED
 
@@ -58,13 +59,13 @@ class Leaderless:
         return frozenset(BROKEN if self.marker == SKIPPED else ())
 
     def rows(self, guarantee: str) -> list[dict[str, str]]:
-        """What was asked and seen, of a guarantee that is broken."""
+        """The requests and observations about a guarantee that is broken."""
         facts = self.facts[BROKEN[guarantee]]
         return [{"asked": fact.name, "seen": fact.observed} for fact in facts]
 
 
 def expected_of(version: str) -> str:
-    """What is known of a release."""
+    """The known fate in a release."""
     return Leaderless({COMMIT: rehearse(_experiment(COMMIT, "v1"), version, 0)}).marker
 
 

@@ -1,4 +1,4 @@
-"""Answers as texts that do not depend on the run: producer ids are named as they first appear."""
+"""Answers as texts that do not depend on the run: producer ids are named in order of appearance."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ProducerNames:
         return f"{self.producer(producer_id)}:{producer_epoch}"
 
     def answer(self, answer: object) -> str:
-        """An error's name, with the identity that the answer gives, if it gives one."""
+        """The name of an error, with the identity in the answer, if any."""
         match answer:
             case ErrorCode():
                 return answer.name
@@ -46,7 +46,7 @@ class ProducerNames:
         raise TypeError(f"no name for {answer!r}")
 
     def state(self, seen: ObservedTransaction) -> str:
-        """`Ongoing P:3`, or the error of one that is not there."""
+        """`Ongoing P:3`, or the error for an id that does not exist."""
         if seen.error is not ErrorCode.NONE:
             return seen.error.name
         return f"{seen.state} {self.identity(seen.producer_id, seen.producer_epoch)}"

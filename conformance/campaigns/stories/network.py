@@ -1,6 +1,6 @@
-"""The network between a client and a broker: it loses requests and answers, or holds answers.
+"""The network between a client and a broker: it loses requests and answers, or delays answers.
 
-A record is known by its name, the first letter of its value; a batch has one record.
+A record has the first letter of its value as its name; a batch has one record.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from proofs.say import note
 
 AWAIT_TIMEOUT_S: Final = 60.0
 SILENT: Final = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FIND_COORDINATOR)
-"""Requests that are not worth a line."""
+"""Requests that are left out of the story's text."""
 ADDRESSED: Final = (ApiKey.METADATA, ApiKey.FIND_COORDINATOR)
-"""Answers that say where brokers are."""
+"""Answers that have the addresses of brokers."""
 
 
 class ClientBatch(NamedTuple):
-    """A batch as a client sent it."""
+    """A batch that a client sent."""
 
     record: str
     producer_id: int
@@ -41,9 +41,9 @@ class ClientBatch(NamedTuple):
 class ClientNetwork(RequestProxy):
     """The network of a client of the broker at an address.
 
-    `lost_requests`, `lost_answers`, `held_answers` and `late_errors` are names of records, to be
-    changed by `change`; `sent` are the batches of the client, `answered` the records that the
-    broker has answered.
+    `lost_requests`, `lost_answers`, `held_answers` and `late_errors` are names of records; `change`
+    changes them. `sent` has the batches of the client, `answered` the records that the broker has
+    answered.
     """
 
     def __init__(self, broker: tuple[str, int]) -> None:
@@ -70,11 +70,11 @@ class ClientNetwork(RequestProxy):
                 raise RequestRefused(problem)
 
     def release(self) -> None:
-        """Hold no answers any more."""
+        """Hold no answer any more."""
         self.change(self.held_answers, set())
 
     def take_request(self, request: bytes) -> bool:
-        """Note a request; whether it reaches the broker."""
+        """Note a request; returns whether it reaches the broker."""
         header, body = decode_request(request)
         key = ApiKey(header["api_key"])
         batches = list(_batches(body)) if key is ApiKey.PRODUCE else []
@@ -88,7 +88,8 @@ class ClientNetwork(RequestProxy):
         return not is_lost
 
     def take_answer(self, request: bytes, answer: bytes) -> bytes | None:
-        """The answer as the client receives it, once it does; None if it does not."""
+        """The answer that the client receives; returns once it may have it. None if the answer is
+        lost."""
         header, asked = decode_request(request)
         key, version, correlation_id = identity(header)
         _, body = decode_response(key, version, answer)
@@ -114,12 +115,12 @@ class ClientNetwork(RequestProxy):
         return None if is_lost else answer
 
     def _holds(self, batches: Iterable[ClientBatch]) -> bool:
-        """Whether the answer about a batch is held: as its record was sent first."""
+        """Whether the answer about a batch is held: that to the first request with its record."""
         first = {sent.record: sent for sent in reversed(self.sent)}
         return any(b.record in self.held_answers and b == first[b.record] for b in batches)
 
     def _readdress(self, body: Value) -> None:
-        """All brokers are where the network listens."""
+        """Replace all brokers' addresses by the network's."""
         for row in (*(body.get("brokers") or ()), *(body.get("coordinators") or ()), body):
             if row.get("host"):
                 row["host"], row["port"] = HOST, self.port
@@ -133,7 +134,7 @@ def _batches(body: Value) -> Iterator[ClientBatch]:
 
 
 def _errors(value: Value) -> Iterator[str]:
-    """The errors of an answer, wherever they stand, and the producer id that it gives."""
+    """The errors of an answer, at any place, and the producer id that it gives."""
     for name, field in value.items():
         if name == "error_code":
             yield ErrorCode(field).name

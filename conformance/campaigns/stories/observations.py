@@ -1,4 +1,4 @@
-"""Verbs that look at what a broker shows of itself; each gives a text."""
+"""Verbs that observe a broker; each returns a text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOTHING: Final = "nothing"
 
 @verb
 def receive(s: Session, wire: CoordinatorConnection, only: str = "") -> str:
-    """The answer to what was sent on a connection; `error`: without whom it names."""
+    """The answer to the request sent on a connection; `error`: without the identity in it."""
     answer = wire.receive(30_000)
     return error_in(answer).name if only == "error" else s.names.answer(answer)
 
@@ -46,7 +46,7 @@ def describe(s: Session, name: Name) -> str:
 
 @verb
 def state(s: Session, who: ClientIdentity, *, at: Node | None = None) -> str:
-    """`Ongoing P:3`: what the coordinator shows now, or the broker `at`."""
+    """`Ongoing P:3`: the present state at the coordinator, or at the broker `at`."""
     return s.names.state(_described(s, who, at))
 
 
@@ -66,7 +66,7 @@ def settled(s: Session, who: ClientIdentity) -> str:
 
 @verb
 def states(s: Session, producers: list) -> str:  # type: ignore[type-arg]
-    """The different states of some ids: `Ongoing, CompleteAbort`."""
+    """The distinct states of some ids: `Ongoing, CompleteAbort`."""
     words = {s.names.state(_described(s, who)).partition(" ")[0] for who in producers}
     return ", ".join(sorted(words, reverse=True))
 
@@ -79,7 +79,8 @@ def registered(s: Session, who: ClientIdentity, group: str) -> str:
 
 @verb
 def partition(s: Session, at: TopicPartition) -> str:
-    """`P:1#0 P:2!ABORT, stable`: batches with their first sequences, markers, and what is open."""
+    """`P:1#0 P:2!ABORT, stable`: batches with their first sequences, markers, and open
+    transactions."""
     wire = s.testbed.leader(at)
     fetched = wire.ask(fetch(at, 0, ReadIsolation.READ_UNCOMMITTED))
     words = [
@@ -96,7 +97,7 @@ def partition(s: Session, at: TopicPartition) -> str:
 
 @verb
 def stable(s: Session, at: TopicPartition) -> str:
-    """As `partition`, once nothing is open in it, or after a while."""
+    """As `partition`, once no transaction is open in it, or the time is up."""
     return poll(lambda: partition(s, at), lambda text: text.endswith("stable"), EVENTUALLY_S)
 
 
@@ -111,14 +112,14 @@ def readers(s: Session, at: TopicPartition, offset: int = 0) -> str:
 
 @verb
 def committed_records(s: Session, at: TopicPartition) -> str:
-    """How many records a reader of committed records is shown."""
+    """The number of records that a reader of committed records gets."""
     count = len(see_partition(s.testbed, at).committed)
     return f"{count} record{'s' * (count != 1)}"
 
 
 @verb
 def entry(s: Session, at: TopicPartition, who: ClientIdentity) -> str:
-    """`P:1 last 0 coordinator 0 open 3`: what the leader remembers of one producer."""
+    """`P:1 last 0 coordinator 0 open 3`: the leader's state of one producer."""
     producers = s.testbed.leader(at).ask(describe_producers(at))
     if who.producer_id not in producers:
         return "unknown"
@@ -130,7 +131,7 @@ def entry(s: Session, at: TopicPartition, who: ClientIdentity) -> str:
 
 @verb
 def offsets(s: Session, group: str, at: TopicPartition) -> str:
-    """`7, stable UNSTABLE_OFFSET_COMMIT`: what both kinds of readers are answered."""
+    """`7, stable UNSTABLE_OFFSET_COMMIT`: the answers to both kinds of readers."""
     wire = s.testbed.group_coordinator()
     plain = wire.ask(fetch_offsets(group, [at], require_stable=False))[at]
     stable = wire.ask(fetch_offsets(group, [at], require_stable=True))[at]
@@ -155,13 +156,13 @@ def last_record(s: Session, who: ClientIdentity) -> str:
 
 @verb
 def client_versions(s: Session, who: ClientIdentity) -> str:
-    """`[0, 2]`: the transaction versions of the clients that wrote them (KIP-890)."""
+    """`[0, 2]`: the transaction versions of the clients that wrote the records (KIP-890)."""
     return f"[{_each_record(s, who, ', ', lambda row: str(row.client_transaction_version))}]"
 
 
 @verb
 def producer_id_links(s: Session, who: ClientIdentity) -> str:
-    """`P/Q P/-`: the previous and the next producer id of each (KAFKA-20310)."""
+    """`P/Q P/-`: the previous and the next producer id in each record (KAFKA-20310)."""
     name = s.names.producer
     return _each_record(
         s, who, " ", lambda row: f"{name(row.previous_producer_id)}/{name(row.next_producer_id)}"
@@ -187,26 +188,25 @@ def _described(s: Session, who: ClientIdentity, at: int | None = None) -> Observ
     return wire.ask(describe_transactions([name]))[name]
 
 
-# What readers of committed records see of certain writes: `VALUE@PARTITION`,
-# `OFFSET@GROUP/PARTITION`
+# Writes that readers of committed records see: `VALUE@PARTITION`, `OFFSET@GROUP/PARTITION`
 
 
 @verb
 def lost(s: Session, *writes: str) -> str:
-    """Those that were acknowledged, and are not seen."""
+    """The acknowledged writes that readers do not see."""
     kept = [write for write in writes if _value(write) in s.acknowledged]
     return " ".join(_value(w) for w in kept if not _is_seen(s, w)) or NOTHING
 
 
 @verb
 def shown(s: Session, *writes: str) -> str:
-    """Those that are seen."""
+    """The writes that readers see."""
     return " ".join(_value(write) for write in writes if _is_seen(s, write)) or NOTHING
 
 
 @verb
 def torn(s: Session, *writes: str) -> str:
-    """Those that were acknowledged and are seen, if others are not."""
+    """The acknowledged writes that readers see although they do not see others."""
     kept = [write for write in writes if _value(write) in s.acknowledged]
     seen = [write for write in kept if _is_seen(s, write)]
     return " ".join(map(_value, seen)) if seen and len(seen) < len(kept) else NOTHING
@@ -220,7 +220,7 @@ def writes(s: Session, place: str) -> str:
 
 @verb
 def behind_marker(s: Session, place: str) -> str:
-    """The values behind the last marker, if there is one."""
+    """The values after the last marker, if there is one."""
     entries = _entries(s, place)
     marked = [number for number, entry in enumerate(entries) if "!" in entry]
     values = [entry.partition("=")[2] for entry in entries[marked[-1] + 1 :]] if marked else []
@@ -245,14 +245,14 @@ def _entries(s: Session, place: str) -> list[str]:
 
 @verb
 def stable_offset(s: Session, group: str, at: TopicPartition) -> str:
-    """The error for a reader that wants a group's stable offset."""
+    """The error for a reader that requires a group's stable offset."""
     call = fetch_offsets(group, [at], require_stable=True)
     return s.testbed.group_coordinator().ask(call)[at].error.name
 
 
 @verb
 def waiting(s: Session, *partitions: TopicPartition) -> str:
-    """How far readers of committed records are behind the ends of logs: `offset 2 of 3`."""
+    """The lag of readers of committed records behind the ends of logs: `offset 2 of 3`."""
     seen = [see_partition(s.testbed, at) for at in partitions]
     ends = [(one.last_stable_offset, one.high_watermark) for one in seen]
     behind = [f"offset {stable} of {end}" for stable, end in ends if stable < end]

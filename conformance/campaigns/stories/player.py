@@ -1,4 +1,4 @@
-"""Plays experiments on a broker, or rehearses them without one: what is expected there."""
+"""Plays experiments on a broker, or rehearses them without one to find the expected facts."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ VOCABULARY: Final = (requests, setup, observations, brokers, client)
 
 
 GIVEN: Final = frozenset({"release", "level", "requests", "client", ANSWERED})
-"""Variables that no story sets."""
+"""Variables that exist without being set by a story."""
 
 
 class ExperimentResult(NamedTuple):
-    """What an experiment found, and why it ended early if it did."""
+    """The facts of an experiment, and the reason if it ended early."""
 
     facts: list[Fact]
     failure: str
@@ -45,7 +45,7 @@ def play(
     times: int | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> ExperimentResult:
-    """Play an experiment, as often as it wants or `times`. Raises StoryError."""
+    """Play an experiment, as often as it says or `times`. Raises StoryError."""
     facts: list[Fact] = []
     here = {"release": testbed.release.version, "level": str(testbed.level)}
     for _ in range(times or experiment.times):
@@ -64,7 +64,7 @@ def play(
 
 
 def rehearse(experiment: Experiment, release: str, level: int, client: str = NEWEST) -> list[Fact]:
-    """The facts of an experiment as they are expected. Raises StoryError."""
+    """The expected facts of an experiment. Raises StoryError."""
     facts: list[Fact] = []
     here = {"release": release, "level": str(level), "client": client}
     variables = {**experiment.variables, **here}
@@ -89,7 +89,7 @@ def walk(
     variables: MutableMapping[str, str],
     perform: Callable[[StoryStep], None],
 ) -> None:
-    """Go through statements in their order. Raises StoryError, and what `perform` raises."""
+    """Go through statements in order. Raises StoryError, and what `perform` raises."""
     for statement in body:
         try:
             _walk_one(statement, variables, perform)
@@ -115,7 +115,7 @@ def _walk_one(
 
 
 def merge_facts(facts: Iterable[Fact]) -> list[Fact]:
-    """Facts of one name as one: different answers stand beside each other."""
+    """Merge facts with the same name: different answers stand beside each other."""
     answers: dict[tuple[str, str], list[Fact]] = {}
     for fact in facts:
         answers.setdefault((fact.experiment, fact.name), []).append(fact)
@@ -128,7 +128,7 @@ def _merged(alike: list[Fact]) -> Fact:
 
 
 def check(experiment: Experiment) -> None:
-    """Raise StoryError for a verb, an argument or a variable that there is not."""
+    """Raise StoryError for an unknown verb, argument or variable."""
     known = {*experiment.variables, *GIVEN}
     _check(experiment.body, known)
 

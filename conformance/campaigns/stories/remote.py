@@ -1,6 +1,6 @@
-"""Brokers that are not started as `KafkaTestbed` starts them: one at an address, or `impl`'s own.
+"""Brokers that `KafkaTestbed` does not start: one at an address, or `impl`'s own.
 
-What cannot be done to them is not asked of them: they are one broker, and nothing happens to it.
+Such a system is one broker without faults. Stories that need more are not played on it.
 """
 
 from __future__ import annotations
@@ -54,14 +54,15 @@ SCAN_INTERVAL_MS: Final = 100
 
 
 class RemoteRelease(NamedTuple):
-    """Which release a broker is held to."""
+    """The release by which a broker is judged."""
 
     name: str
     version: str
 
 
 class RemoteTestbed(ListeningServer):
-    """One broker at an address, instead of a `KafkaTestbed`: it coordinates all, and leads all.
+    """One broker at an address, instead of a `KafkaTestbed`: it coordinates everything, and leads
+    all partitions.
 
     Raises NoBroker, BackendFailed.
     """
@@ -78,11 +79,11 @@ class RemoteTestbed(ListeningServer):
 
     @property
     def name(self) -> str:
-        """What it is, for tables."""
+        """The name for tables."""
         return f"{self.release.name} level {self.level}"
 
     def can_use(self, requests: Requests) -> bool:
-        """Whether a transaction can be begun by them."""
+        """Whether a transaction can begin with these requests."""
         return speaks(self.supported, requests) and (requests == "v1" or self.level > 0)
 
     def transaction_logs(self) -> list[TopicPartition]:
@@ -91,7 +92,7 @@ class RemoteTestbed(ListeningServer):
         return [(topic, index) for index in self.epochs(topic)]
 
     def connect(self, node_id: int = NODE) -> CoordinatorConnection:
-        """One more connection."""
+        """Open one more connection."""
         return super().connect()
 
     def wire(self, node_id: int = NODE) -> CoordinatorConnection:
@@ -109,16 +110,16 @@ class RemoteTestbed(ListeningServer):
         return self._wire
 
     def role(self, name: str) -> tuple[int, ...]:
-        """It has all roles."""
+        """The one broker, which has all roles."""
         return (NODE,)
 
     def leader_of(self, partition: TopicPartition) -> int:
-        """It leads all partitions."""
+        """The one broker, which leads all partitions."""
         return NODE
 
 
 def why_not(experiment: Experiment, *, is_ours: bool) -> str:
-    """Why an experiment cannot be played on one broker to which nothing is done; empty if it can.
+    """The reason why an experiment cannot be played on one broker without faults; empty if it can.
 
     A broker that `is_ours` is started with the properties that it knows, and may be left broken.
     """
@@ -161,7 +162,7 @@ def implementation(level: int, wants: Brokers) -> Iterator[RemoteTestbed]:
 
 @contextmanager
 def _serving(config: NodeConfig) -> Iterator[int]:
-    """Serve in a thread; the port. Raises OSError."""
+    """Serve in a thread; returns the port. Raises OSError."""
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, daemon=True)
     thread.start()

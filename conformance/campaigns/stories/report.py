@@ -1,4 +1,4 @@
-"""What experiments found, for programs and for people."""
+"""The findings of experiments, for programs and for people."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def report_of(
     failed: Mapping[str, str],
     not_applicable: Mapping[str, str],
 ) -> dict[str, Any]:
-    """What was found beside what is expected: `holds` if all is as expected."""
+    """The facts beside the expected ones: `holds` if all agree."""
     verdicts = ["holds" if fact.agrees else "violated" for fact in facts]
     return {
         "schema_version": SCHEMA_VERSION,
@@ -46,12 +46,12 @@ def report_of(
 
 
 def verdict_by_guarantees(report: Mapping[str, Any]) -> str:
-    """Whether a guarantee is broken, whatever is expected."""
+    """The verdict: whether a guarantee is broken, whatever is expected."""
     return "violated" if report["broken"] else "undecided" if report["failed"] else "holds"
 
 
 def fact_row(fact: Fact) -> dict[str, Any]:
-    """A fact for programs; one about a guarantee says which, and whether it is broken."""
+    """A fact for programs; a fact about a guarantee names it, and says whether it is broken."""
     row = asdict(fact)
     about = {"guarantee": row.pop("guarantee"), "is_broken": fact.is_broken}
     del row["kept"]
@@ -59,7 +59,7 @@ def fact_row(fact: Fact) -> dict[str, Any]:
 
 
 def table(report: Mapping[str, Any], *, differing: bool) -> list[str]:
-    """The answer for people: the facts of an experiment under its name."""
+    """The table for people: the facts of an experiment under its name."""
     lines = [f"Kafka {report['release']}, level {report['level']}"]
     last = ""
     for fact in report["facts"]:
@@ -80,7 +80,7 @@ def table(report: Mapping[str, Any], *, differing: bool) -> list[str]:
 
 
 def fact_lines(fact: Mapping[str, Any]) -> list[str]:
-    """A fact, and what was expected if it is something else."""
+    """A fact, and the expected one if it differs."""
     lines = [f"  {fact['name']:<{_WIDTH}} {fact['observed']}"]
     if not fact["agrees"]:
         lines.append(f"  {'expected there:':>{_WIDTH}} {fact['expected']}")

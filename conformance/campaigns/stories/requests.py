@@ -1,4 +1,4 @@
-"""The requests of a client, and of brokers among each other, as verbs of stories."""
+"""The requests of a client, and of brokers to each other, as verbs of stories."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def init_producer_id(
 def add_partitions(
     c: Conversation, who: ClientIdentity, *partitions: TopicPartition, verify: Yes = NO
 ) -> WireCall[Any]:
-    """Register partitions, or verify that they are."""
+    """Register partitions, or verify that they are registered."""
     return c.add_partitions(who, partitions, verify_only=verify)
 
 
@@ -81,7 +81,8 @@ def produce_together(
     second: ClientIdentity,
     other: TopicPartition,
 ) -> WireCall[Any]:
-    """A batch of each of two producers, to two partitions of a topic, in the name of the first."""
+    """A batch of each of two producers, to two partitions of a topic, in one request in the name of
+    the first."""
     asked = c.produce(first, one, 0, "value").request
     [topic] = asked.body["topics"]
     [more] = c.produce(second, other, 0, "value").request.body["topics"]
@@ -134,7 +135,7 @@ def write_txn_markers(
     coordinator: int = 0,
     transaction: int = 0,
 ) -> WireCall[Any]:
-    """What a coordinator of some epoch tells a leader; `transaction` is the version of the
-    transaction that it is about (KIP-1228)."""
+    """A coordinator's request to a leader, with a given coordinator epoch; `transaction` is the
+    version of the transaction that it is about (KIP-1228)."""
     marker = TxnMarker(who.producer_id, who.producer_epoch, outcome, [at], coordinator, transaction)
     return c.write_txn_markers(marker)

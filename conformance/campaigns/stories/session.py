@@ -1,4 +1,4 @@
-"""One experiment under way: what its names stand for, and the facts that it found."""
+"""One experiment under way: the values of its names, and the facts that it found."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from conformance.campaigns.stories.vocabulary import (
 from impl.protocol.errors import ErrorCode
 
 EVENTUALLY_S: Final = 6.0
-"""How long what follows a marker or a time-out may take to be seen."""
+"""The longest time until an effect of a marker or a time-out is visible."""
 REACH_TIMEOUT_S: Final = 20.0
-"""How long a state may take that a time-out leads to."""
+"""The longest time until a time-out has led to a state."""
 ANSWERED: Final = "answered"
 """The variable that holds the last answer."""
 UNKNOWN_PRODUCER_ID: Final = 987_654_321
 NOWHERE: Final[TopicPartition] = ("absent", 0)
 
 RESERVED: Final = frozenset({"none", "empty", "nothing", "new", "absent", *ROLES})
-"""Words that no thing is called."""
+"""Words that cannot be names."""
 
 _PRODUCER: Final = re.compile(r"(\w+)(?:@([+-]?\d+))?(?:/(other|nobody|empty))?")
 _IDENTITY: Final = re.compile(r"(-?\d+):(-?\d+)")
@@ -52,8 +52,8 @@ _IDENTITY: Final = re.compile(r"(-?\d+):(-?\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One finding: what was expected and what was observed. One about a guarantee is `kept` by
-    one answer."""
+    """One finding: the expected and the observed answer. A fact about a guarantee is `kept` by one
+    answer."""
 
     experiment: str
     name: str
@@ -64,7 +64,7 @@ class Fact:
 
     @property
     def agrees(self) -> bool:
-        """Whether it is as expected."""
+        """Whether the observed answer is the expected one."""
         return self.expected == self.observed
 
     @property
@@ -79,13 +79,13 @@ KINDS: Final[Mapping[type, str]] = {
     list: "list",
     tuple: "partition",
 }
-"""What messages call the things that stories name."""
+"""The names that messages use for the things in stories."""
 
 
 @dataclass(slots=True)
 class Session:
-    """Plays the steps of one experiment. `variables` are texts, `things` all else that has a name;
-    `acknowledged` are the values that a broker took. `cleanup` is done in the end."""
+    """Plays the steps of one experiment. `variables` are texts, `things` all other values with a
+    name; `acknowledged` has the values that a broker accepted. `cleanup` runs at the end."""
 
     testbed: KafkaTestbed
     experiment: str
@@ -99,9 +99,9 @@ class Session:
     targets: int = 1
 
     def perform(self, step: StoryStep) -> None:
-        """Do a step; note its answer if it is a fact.
+        """Perform a step; note its answer if it is a fact.
 
-        Raises RequestRefused where a step that is no fact is refused, NotUnderstood, and what a
+        Raises RequestRefused if a step that is no fact is refused, NotUnderstood, and what a
         `CoordinatorConnection` raises.
         """
         verb = VERBS[step.verb]
@@ -160,7 +160,8 @@ class Session:
                 self.things[name] = one
 
     def _identified(self, answer: object, asked: Any) -> Any:
-        """Who the producer is after InitProducerId or EndTxn; who it was where no one is named."""
+        """The producer's identity after InitProducerId or EndTxn; the previous one if the answer
+        names none."""
         if not isinstance(answer, Identified):
             return answer
         who = asked if isinstance(asked, ClientIdentity) else ClientIdentity(asked, -1, -1)
@@ -175,7 +176,7 @@ class Session:
         return c
 
     def conversation(self, requests: str | None = None) -> Conversation:
-        """The versions of the experiment's requests, or of others."""
+        """The versions of the experiment's requests, or of the named ones."""
         kind = requests or self.variables["requests"]
         return self.testbed.conversation("v2" if kind == "v2" else "v1")
 
@@ -192,7 +193,7 @@ class Session:
         is_of_group = verb.ask == "group"
         return self.testbed.group_coordinator() if is_of_group else self.testbed.coordinator()
 
-    # What words stand for
+    # The values of words
 
     def convert(self, kind: Any, word: str) -> Any:
         """A word of a step as a value. Raises NotUnderstood."""
@@ -214,8 +215,8 @@ class Session:
         return converters[kind](word)
 
     def producer(self, word: str) -> ClientIdentity:
-        """`p`; `p@0`, `p@+1` of another epoch; `p/other` of another producer id, `p/nobody` of
-        an id that nobody knows, `p/empty` of none."""
+        """`p`; `p@0`, `p@+1` for another epoch; `p/other` for another producer id, `p/nobody` for
+        an unknown one, `p/empty` for none."""
         match = _PRODUCER.fullmatch(word)
         if match is None:
             raise NotUnderstood(f"{word!r} is no producer")
@@ -233,7 +234,7 @@ class Session:
         return who
 
     def partition(self, word: str) -> TopicPartition:
-        """A partition by its name; `absent` does not exist, `new` is made now."""
+        """A partition by its name; `absent` does not exist, `new` is created now."""
         if word == "absent":
             return NOWHERE
         if word == "new":
@@ -246,7 +247,7 @@ class Session:
         return self.nodes(word)[0]
 
     def nodes(self, word: str) -> tuple[int, ...]:
-        """Brokers by a number, by their role, or by a partition that one leads; `none`."""
+        """Brokers by a number, by their role, or by a partition that the broker leads; `none`."""
         if word.isdecimal():
             return (int(word),)
         if word in self.things:
@@ -280,7 +281,7 @@ class Session:
 
 
 def _is_like(value: str, expected: str) -> bool:
-    """Whether it is what is expected, which ends with `*` where the rest may be anything."""
+    """Whether a value is the expected one; if that ends with `*`, the rest may be anything."""
     return value == expected or (expected.endswith("*") and value.startswith(expected[:-1]))
 
 
@@ -291,6 +292,6 @@ def _either(word: str, yes: str, no: str) -> bool:
 
 
 def await_true(holds: Callable[[], bool], problem: Callable[[], str], timeout_s: float) -> None:
-    """Wait until something holds. Raises RequestRefused."""
+    """Wait until the condition holds. Raises RequestRefused."""
     if not poll(holds, bool, timeout_s):
         raise RequestRefused(problem())

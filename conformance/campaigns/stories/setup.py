@@ -1,4 +1,4 @@
-"""Verbs that bring about what an experiment begins with. Each raises RequestRefused."""
+"""Verbs that bring about the initial state of an experiment. Each raises RequestRefused."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ from conformance.campaigns.stories.vocabulary import NO_NODES, Committed, Node, 
 from impl.protocol.errors import ErrorCode
 
 LAST_EPOCH: Final = 32_766
-"""The last epoch of a client; 32767 is for the coordinator's own aborts."""
+"""The last epoch of a client; only the coordinator's own aborts use 32767."""
 IN_FLIGHT: Final = 100
 WORKERS: Final = 2
 
 
 @verb
 def fresh(s: Session, word: str) -> str:
-    """A name that nobody had before."""
+    """A name that was never used."""
     return s.testbed.fresh(word)
 
 
 @verb
 def topic(s: Session, *, on: Node | None = None, followers: Nodes = NO_NODES) -> Any:
-    """A new topic with a partition for each name that is given to them."""
-    chosen = {"followers": followers} if followers else {}  # a lone broker has none to choose
+    """A new topic with a partition for each name that the step assigns."""
+    chosen = {"followers": followers} if followers else {}  # a single broker leaves no choice
     partitions = s.testbed.topic(s.targets, on=on, **chosen)
     return partitions if s.targets > 1 else partitions[0]
 
 
 @verb
 def connect(s: Session, node: Node) -> CoordinatorConnection:
-    """One more connection to a broker."""
+    """Open one more connection to a broker."""
     return s.testbed.connect(node)
 
 
 @verb
 def names(s: Session, *producers: ClientIdentity) -> None:
-    """Name producer ids afresh: these are P, Q, ..., and then whoever comes next."""
+    """Name producer ids afresh: these are P, Q, ..., then all others in order of appearance."""
     s.names = type(s.names)()
     for who in producers:
         s.names.producer(who.producer_id)
@@ -60,7 +60,7 @@ def names(s: Session, *producers: ClientIdentity) -> None:
 
 @verb
 def mark_log(s: Session) -> None:
-    """`log` shows what comes from here on."""
+    """Let `log` show the records from here on."""
     wire = s.testbed.coordinator()
     s.log_starts = {
         partition: wire.ask(list_latest(partition, ReadIsolation.READ_UNCOMMITTED))
@@ -76,7 +76,7 @@ def wait(s: Session, seconds: float) -> None:
 
 @verb
 def begin(s: Session, *, timeout: int = TRANSACTION_TIMEOUT_MS) -> ClientIdentity:
-    """A fresh transactional id at epoch 1, its last epoch 0; `timeout` in ms."""
+    """A fresh transactional id at epoch 1, its previous epoch 0; `timeout` in ms."""
     name = s.testbed.fresh("id")
     first = _initialize(s, name, (-1, -1), timeout)
     return _initialize(s, name, (first.producer_id, first.producer_epoch), timeout)
@@ -99,7 +99,7 @@ def open_(
     *,
     requests: str | None = None,
 ) -> None:
-    """Register the partition if the requests do, and write one record."""
+    """Register the partition if the requests need that, and write one record."""
     c = s.conversation(requests)
     if c.end_txn_version < 5:
         accepted(s.testbed.coordinator(), c.add_partitions(who, [at]), "AddPartitionsToTxn")
@@ -111,7 +111,7 @@ def open_(
 def end(
     s: Session, who: ClientIdentity, outcome: Committed, *, requests: str | None = None
 ) -> ClientIdentity:
-    """End the transaction and wait until it has; who the producer is then."""
+    """End the transaction and wait until it has ended; returns the producer's identity then."""
     call = s.conversation(requests).end_txn(who, outcome)
     answer = accepted(s.testbed.coordinator(), call, "EndTxn")
     settle(s, who)
@@ -122,10 +122,10 @@ def end(
 
 @verb
 def hold(s: Session, who: ClientIdentity, at: TopicPartition) -> None:
-    """See to it that the next marker is refused here: the transaction stays in PREPARE.
+    """Make this partition refuse the next marker: the transaction stays in PREPARE.
 
-    A marker of the next coordinator came before: a leader refuses those of earlier ones. After a
-    restart that coordinator is there.
+    A marker of the next coordinator is written first: a leader refuses markers of earlier
+    coordinators. After a restart that next coordinator is there.
     """
     epoch = s.testbed.coordinator_epoch(who.transactional_id)
     marker = TxnMarker(who.producer_id, who.producer_epoch, False, [at], epoch + 1)
@@ -142,10 +142,10 @@ def in_state(
     on: Node | None = None,
     requests: str | None = None,
 ) -> ClientIdentity:
-    """A fresh id in a state, and who its producer is: what EndTxn said if it said so.
+    """A fresh id in a state, and its producer: the identity that EndTxn returned, if any.
 
     `on` leads the partition of the transaction. In PREPARE_x by V2 requests the coordinator is one
-    epoch ahead of who began.
+    epoch ahead of the producer that began.
     """
     who = begin(s, timeout=timeout)
     if state == "Empty":
@@ -165,7 +165,7 @@ def in_state(
 
 @verb
 def begin_many(s: Session, count: int, at: TopicPartition, *, timeout: int) -> list[ClientIdentity]:
-    """So many ids with a transaction that has written to the partition."""
+    """This many ids with a transaction that has written to the partition."""
     found = [begin(s, timeout=timeout) for _ in range(count)]
     for who in found:
         open_(s, who, at)
@@ -174,9 +174,9 @@ def begin_many(s: Session, count: int, at: TopicPartition, *, timeout: int) -> l
 
 @verb
 def exhaust(s: Session, *, timeout: int = TRANSACTION_TIMEOUT_MS) -> Any:
-    """Fresh ids at LAST_EPOCH, their last epoch below it: one for each name."""
+    """Fresh ids at LAST_EPOCH, their previous epoch below it: one for each name."""
     fresh_names = [s.testbed.fresh("exhausted") for _ in range(s.targets)]
-    coordinator = s.node("coordinator")  # looked up once: its connection serves one thread
+    coordinator = s.node("coordinator")  # looked up once: a connection serves only one thread
     with ThreadPoolExecutor(WORKERS) as pool:
         wires = [s.testbed.connect(coordinator) for _ in fresh_names]
         found = list(
@@ -199,7 +199,7 @@ def _exhausted(s: Session, wire: CoordinatorConnection, name: str, timeout: int)
 
 @verb
 def settle(s: Session, who: ClientIdentity) -> None:
-    """Wait until the state is none of PREPARE_x."""
+    """Wait until the state is no PREPARE_x."""
     _await_state(s, who, lambda state: not state.startswith("Prepare"))
 
 
@@ -218,7 +218,7 @@ def _await_state(s: Session, who: ClientIdentity, suffices: Callable[[str], bool
 
 
 def accepted(wire: CoordinatorConnection, call: WireCall[Any], what: str) -> Any:
-    """The answer of a broker that is not busy, and takes the call."""
+    """The answer of a broker that is not busy, and accepts the call."""
     answer = wire.retry(call)
     if (error := error_in(answer)) is not ErrorCode.NONE:
         raise RequestRefused(f"{what}: {error.name}")

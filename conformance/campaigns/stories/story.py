@@ -1,18 +1,18 @@
-"""Stories in files, and the experiments that each of them holds.
+"""Stories in files, and the experiments in each of them.
 
-A story begins with comments, which say what it is about, and with lines `key: value`:
+A story begins with comments, which describe it, and with lines `key: value`:
 
-- `name`: of its experiments; by default that of the file.
+- `name`: the name of its experiments; by default that of the file.
 - `each NAME`: words. There is an experiment for each of them, and `{NAME}` stands for the word.
   `each` without a name has a table below. The experiments are all combinations.
 - `requests`: `v1`, `v2` or both, which the broker must serve. Steps use the first one.
-- `only`: a condition. Elsewhere the experiment makes no sense.
+- `only`: a condition. If it does not hold, the experiment makes no sense.
 - `brokers`: 1 or 3; by default 1.
 - `layout`: `seated`: of three brokers one alone votes, and two have the log of transactions.
   `proxied`: besides, the network to the one that votes can be held.
 - `property`: `NAME=VALUE`, of the brokers; any number of lines.
-- `broker`: `restarted`: the experiment restarts it. `own`: it is no good for others afterwards.
-  `upgraded`: it has another level afterwards.
+- `broker`: `restarted`: the experiment restarts it. `own`: other experiments cannot use it
+  afterwards. `upgraded`: it has another level afterwards.
 - `client`: `yes`: a Java client, whose release is `{client}`, takes part.
 - `times`: how often to play it. A fact with different answers has all of them.
 """
@@ -50,7 +50,7 @@ LAYOUTS: Final = ("", "seated", "proxied")
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """What an experiment stands on; those that ask for the same share it."""
+    """The brokers of an experiment; experiments with equal needs share them."""
 
     count: int = 1
     layout: str = ""
@@ -79,7 +79,7 @@ class Experiment:
 
     @property
     def shares_brokers(self) -> bool:
-        """Whether others can be played on the same brokers afterwards."""
+        """Whether other experiments can use the same brokers afterwards."""
         return self.broker in ("", RESTARTED)
 
     def fits(self, release: str, level: int, can_use: Callable[[Requests], bool]) -> bool:
@@ -158,7 +158,7 @@ def _with_headers(experiment: Experiment, headers: Iterable[StoryLine]) -> Exper
 
 
 def _key(line: StoryLine) -> str:
-    """What a header is about; empty if the line is none."""
+    """The key of a header; empty if the line is none."""
     head, colon, _ = line.text.partition(":")
     words = head.split()
     is_each = words[:1] == ["each"] and len(words) <= 2

@@ -50,12 +50,12 @@ class StoryError(ValueError):
 
 
 class NotUnderstood(ValueError):
-    """A word of a story that stands for nothing where it is met."""
+    """A word of a story that has no meaning in its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoryLine:
-    """A line of a file, with those that are indented below it. Lines are counted from 1."""
+    """A line of a file, with the lines that are indented below it. Lines are counted from 1."""
 
     file: Path
     number: int
@@ -63,7 +63,7 @@ class StoryLine:
     below: tuple[StoryLine, ...] = ()
 
     def error(self, problem: str) -> StoryError:
-        """What is wrong with it."""
+        """The error for a problem in this line."""
         return StoryError(f"{self.file.name}:{self.number}: {problem}: {self.text!r}")
 
 
@@ -77,18 +77,18 @@ class Condition:
     terms: tuple[str, ...] = ()
 
     def holds(self, variables: Variables) -> bool:
-        """Whether all terms hold. Raises NotUnderstood for a variable that has no value."""
+        """Whether all terms hold. Raises NotUnderstood for a variable without a value."""
         return all(_holds(term, variables) for term in self.terms)
 
     @property
     def names(self) -> set[str]:
-        """The variables that it looks at."""
+        """The variables that it uses."""
         return {match[1] for match in map(_COMPARED.fullmatch, self.terms) if match}
 
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """Texts by condition, of which the last that applies counts. The first one always applies."""
+    """Texts by condition; the last one that applies counts. The first one always applies."""
 
     rows: tuple[tuple[Condition, str], ...]
 
@@ -98,14 +98,14 @@ class Cases:
         return fill(found, variables)
 
     def first(self, variables: Variables) -> str:
-        """The text that stands on the statement's own line."""
+        """The text on the statement's own line."""
         return fill(self.rows[0][1], variables)
 
 
 @dataclass(frozen=True, slots=True)
 class StoryStep:
-    """One thing that is done. `manner` is `retry`, `eventually`, `send` or empty; `connection` is
-    where it is sent without waiting for its answer."""
+    """One action. `manner` is `retry`, `eventually`, `send` or empty; `connection` is the one on
+    which it is sent without waiting for its answer."""
 
     line: StoryLine
     targets: tuple[str, ...]
@@ -135,7 +135,7 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """Statements for when a condition holds."""
+    """Statements that run when a condition holds."""
 
     line: StoryLine
     condition: Condition
@@ -165,7 +165,7 @@ Statement = StoryStep | Let | If | For
 
 
 def fill(text: str, variables: Variables) -> str:
-    """`text` with each `{name}` replaced. Raises NotUnderstood for a name that has no value."""
+    """`text` with each `{name}` replaced. Raises NotUnderstood for a name without a value."""
     return _VARIABLE.sub(lambda match: _value(match[1], variables), text)
 
 
@@ -198,7 +198,7 @@ def _trees(
 
 
 def parse_statements(lines: Sequence[StoryLine]) -> tuple[Statement, ...]:
-    """What lines say. Raises StoryError."""
+    """The statements in lines. Raises StoryError."""
     return tuple(map(_parse_statement, lines))
 
 
@@ -261,7 +261,7 @@ def parse_condition(line: StoryLine, text: str) -> Condition:
 def parse_table(
     line: StoryLine,
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], list[StoryLine]]:
-    """Names, rows, and the lines below that are no rows. Raises StoryError."""
+    """Names, rows, and the lines below that are not rows. Raises StoryError."""
     table = [one for one in line.below if one.text.startswith("|")]
     if len(table) < 2:
         raise line.error("no table below: a row with names, and one with values")

@@ -1,8 +1,8 @@
-"""The table of verbs that stories are made of.
+"""The table of verbs of which stories consist.
 
-A verb is a function. What stands behind it in a story becomes its arguments, converted by their
+A verb is a function. The words after it in a story become its arguments, converted by their
 annotations; `name=value` becomes the argument of that name. Requests are called with the versions
-in which a client speaks, all others with the session.
+that a client speaks, all other verbs with the session.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Committed = NewType("Committed", bool)
 Yes = NewType("Yes", bool)
 """`yes` or `no`."""
 Node = NewType("Node", int)
-"""The id of a broker: a number, a role, or a partition, for its leader."""
+"""The id of a broker: a number, a role, or a partition, which stands for its leader."""
 Nodes = NewType("Nodes", tuple)  # type: ignore[type-arg]
-"""Brokers, with commas between them; `none`."""
+"""Brokers, separated by commas; `none`."""
 Name = NewType("Name", str)
 """A transactional id: that of a producer, a text, `none` or `empty`."""
 Identity = NewType("Identity", tuple)  # type: ignore[type-arg]
@@ -34,13 +34,13 @@ NO_NODES: Final = Nodes(())
 NOTHING_BELIEVED: Final = Identity((-1, -1))
 
 REQUEST_OPTIONS: Final[tuple[str, ...]] = ("version", "requests", "to", "on")
-"""What each request takes: another version, another kind of requests, a broker, a connection."""
+"""Options of each request: another version, another kind of requests, a broker, a connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepVerb:
-    """A verb of stories. A request has a place to `ask` it (coordinator, leader, group), and the
-    field of `Conversation` that holds its version."""
+    """A verb of stories. For a request, `ask` is its receiver (coordinator, leader, group), and
+    `version` the field of `Conversation` that has its version."""
 
     name: str
     function: Callable[..., Any]
@@ -48,7 +48,7 @@ class StepVerb:
     version: str = ""
 
     def check(self, step: StoryStep, words: Sequence[str], options: Mapping[str, str]) -> None:
-        """Raise StoryError for arguments that it does not take."""
+        """Raise StoryError for arguments that the verb does not take."""
         own = {k: v for k, v in options.items() if not (self.ask and k in REQUEST_OPTIONS)}
         try:
             inspect.signature(self.function).bind(None, *words, **own)
@@ -61,7 +61,7 @@ class StepVerb:
         options: Mapping[str, str],
         convert: Callable[[Any, str], Any],
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Its arguments, of the types that they are annotated with."""
+        """Its arguments, converted to the annotated types."""
         hints = {name: _plain(hint) for name, hint in get_type_hints(self.function).items()}
         _, *parameters = inspect.signature(self.function).parameters.values()
         names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]

@@ -24,7 +24,7 @@ class FunctionCoverage:
     why: str
 
     def to_json(self) -> dict[str, Any]:
-        """As in reports."""
+        """The row of a report."""
         return {
             "function": self.name,
             "lines": list(self.lines),

@@ -67,7 +67,7 @@ class RuleVisibility:
         return (self.own, self.name) == (alternative.own, alternative.name)
 
     def to_json(self) -> dict[str, Any]:
-        """As in the file."""
+        """The row of the file."""
         steps = [label(*step) for step in self.steps]
         return asdict(self) | {"answer": self.answer.value, "steps": steps}
 

@@ -50,7 +50,7 @@ class DistinguishingReport:
     findings: Sequence[Finding] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As in `report.json`."""
+        """The part of `report.json`."""
         return {
             "distinguished": {
                 row.name: {"scope": row.scope, "steps": len(row.steps)}

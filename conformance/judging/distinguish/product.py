@@ -110,8 +110,8 @@ def _successors(
 ) -> Iterator[tuple[Instance, Node | None]]:
     """The events that both variants can take, each with the pair that it leads to, or None if an
     observer sees a difference. An event that only one variant can take is seen if the system takes
-    it by itself. If the two systems get different inputs, they are not compared: then an actor
-    differs that is not under test."""
+    it by itself, or is told to take it. If the two systems get different inputs, they are not
+    compared: then an actor differs that is not under test."""
     for instance in instances:
         one = _after(first, node[0], instance)
         if isinstance(one, Disabled) and instance[0] not in first.unasked:

@@ -87,11 +87,11 @@ class SystemUnderTest(Protocol):
 
     @property
     def clients(self) -> Sequence[ClientUnderTest]:
-        """By producer."""
+        """The producers under test, by producer."""
 
     @property
     def leaders(self) -> Sequence[LeaderUnderTest]:
-        """By partition."""
+        """The leaders under test, by partition."""
 
     def reset(self, memoised: bool) -> None:
         """Put all actors into the initial state of the scope. If `memoised`, the result of an

@@ -26,7 +26,7 @@ def broken_by(prepared: PreparedPlan, edges: Numbers) -> frozenset[str]:
 
 
 def first_breaches(prepared: PreparedPlan, agreed: Iterable[int]) -> Mapping[str, tuple[int, int]]:
-    """By guarantee: the first trace that breaks it, and the number of steps up to the breach."""
+    """The first trace that breaks each guarantee, and the number of steps up to the breach."""
     found: dict[str, tuple[int, int]] = {}
     for number in sorted(agreed):
         _, edges = prepared.walk(number)

@@ -38,11 +38,11 @@ class Heading:
     level: int = 2
 
     def markdown(self) -> str:
-        """As Markdown."""
+        """The heading as Markdown."""
         return f"{'#' * self.level} {self.text}"
 
     def html(self) -> str:
-        """As HTML."""
+        """The heading as HTML."""
         return f"<h{self.level}>{escape(self.text)}</h{self.level}>"
 
 
@@ -53,11 +53,11 @@ class Paragraph:
     parts: tuple[Cell, ...]
 
     def markdown(self) -> str:
-        """As Markdown."""
+        """The paragraph as Markdown."""
         return "".join(map(cell_markdown, self.parts))
 
     def html(self) -> str:
-        """As HTML."""
+        """The paragraph as HTML."""
         return f"<p>{''.join(map(cell_html, self.parts))}</p>"
 
 
@@ -69,7 +69,7 @@ class Table:
     rows: Sequence[Sequence[Cell]]
 
     def markdown(self) -> str:
-        """As Markdown."""
+        """The table as Markdown."""
         lines = [self.head, ["---"] * len(self.head), *self.rows]
         return "\n".join(
             f"| {' | '.join(cell_markdown(cell).replace('|', '&#124;') for cell in line)} |"
@@ -77,7 +77,7 @@ class Table:
         )
 
     def html(self) -> str:
-        """As HTML."""
+        """The table as HTML."""
         head = "".join(f"<th>{escape(text)}</th>" for text in self.head)
         rows = "".join(
             f"<tr>{''.join(f'<td>{cell_html(cell)}</td>' for cell in row)}</tr>\n"
@@ -93,11 +93,11 @@ class Code:
     text: str
 
     def markdown(self) -> str:
-        """As Markdown."""
+        """The code as Markdown."""
         return f"```\n{self.text.rstrip()}\n```"
 
     def html(self) -> str:
-        """As HTML."""
+        """The code as HTML."""
         return f"<pre>{escape(self.text.rstrip())}</pre>"
 
 
@@ -138,14 +138,14 @@ class Document:
 
 
 def cell_markdown(cell: Cell) -> str:
-    """As Markdown."""
+    """The cell as Markdown."""
     if isinstance(cell, FileLink):
         return f"[{cell.text}]({cell.target})"
     return f"{cell:,}" if isinstance(cell, int) else cell
 
 
 def cell_html(cell: Cell) -> str:
-    """As HTML."""
+    """The cell as HTML."""
     if isinstance(cell, FileLink):
         return f'<a href="{escape(cell.target)}">{escape(cell.text)}</a>'
     return escape(f"{cell:,}" if isinstance(cell, int) else cell)

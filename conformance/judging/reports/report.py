@@ -67,7 +67,7 @@ class ReportedDivergence:
         return Severity(self.finding.get("breaks", Severity.PROTOCOL))
 
     def to_json(self) -> dict[str, Any]:
-        """As in `report.json`."""
+        """The row of `report.json`."""
         return {
             "trace": self.trace,
             "steps": self.finding["steps"],

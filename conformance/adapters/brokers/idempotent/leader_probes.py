@@ -110,7 +110,7 @@ PROBES: Final[Mapping[str, Probe]] = {
     "old_epoch": old_epoch,
     "new_epoch": new_epoch,
 }
-"""By name, in order: each probe begins in the state that the previous ones leave."""
+"""The probes by name, in order: each begins in the state that the previous ones leave."""
 
 
 def heard_producers(k: Configuration, leader: Leader) -> list[int]:

@@ -97,7 +97,7 @@ class LeadersTestbed(BrokerTestbed):
         return SideCheck(IDS_AT_A_TIME, ONCE, TWICE if any((*notes, self.take_note())) else ONCE)
 
     def waits_of(self, script: LeaderScript) -> int:
-        """Each fault is a wait."""
+        """The number of faults: each is a wait."""
         return len(script.faults)
 
     def observed(self, end: TraceEnd, difference: Difference) -> ObservedProperties:

@@ -74,8 +74,8 @@ class NodesSession(TransactionSession):
             yield from self._caught_up()
 
     def _caught_up(self) -> Asks:
-        """Wait: a leader that was killed leads before its high watermark is restored, and until
-        then names no last offset. `Partition.fetchOffsetForTimestamp`, KIP-207."""
+        """Wait until a killed leader has restored its high watermark: it leads before that, and
+        until then names no last offset. `Partition.fetchOffsetForTimestamp`, KIP-207."""
         far = len(self._own.partitions) - 1
         latest = list_latest(self._own.partitions[far], ReadIsolation.READ_UNCOMMITTED)
         deadline = self._clock.now_s() + SETTLE_TIMEOUT_S

@@ -97,7 +97,7 @@ class NodesTestbed(ServersTestbed):
         return [self.pool(HOME)] * (partitions - 1) + [self.pool(FAR)]
 
     def waits_of(self, script: NodeScript) -> int:
-        """Each fault is a wait, and so is a time-out."""
+        """The number of faults and time-outs: each is a wait."""
         return len(script.faults) + bool(script.times_out)
 
     def group_of(self, script: NodeScript) -> Hashable:
@@ -161,7 +161,7 @@ class NodesTestbed(ServersTestbed):
         return self._epoch
 
     def end(self) -> None:
-        """All leaders are there."""
+        """Bring all leaders back."""
         self.nodes.rest()
 
     def ask_anything(self) -> None:

@@ -172,4 +172,4 @@ PROBES: Final[Mapping[str, Probe]] = {
     "probe_end_txn_again": end_txn_again,
     "probe_next_transaction": next_transaction,
 }
-"""In the order in which they are played."""
+"""The probes by name, in the order in which they are played."""

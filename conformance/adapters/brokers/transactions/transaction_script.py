@@ -127,7 +127,8 @@ class Ending(NamedTuple):
 
 
 KnownEndings = dict[tuple[Any, ...], tuple[Ending, ...]]
-"""By the final state of coordinator and leaders, of which there are few."""
+"""Endings that were made already, by the final state of coordinator and leaders: few states
+occur."""
 
 
 @dataclass(frozen=True, slots=True)

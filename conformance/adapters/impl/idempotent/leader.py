@@ -36,7 +36,7 @@ from model.idempotent.configuration import Configuration
 
 BROKER_NOW_MS: Final = 0
 NEVER_MS: Final = 2**62
-"""Longer than anything in a trace lasts."""
+"""A time longer than anything in a trace lasts, in ms."""
 REPLICAS: Final = 2
 """The replicas of a partition; all must be in sync. The model's bounds say how long that takes."""
 

@@ -61,7 +61,7 @@ KINDS: Final = {ControlType.COMMIT: "COMMIT", ControlType.ABORT: "ABORT"}
 
 
 class AppendDecision(NamedTuple):
-    """What to do with a batch: refuse it with an error, verify its producer, or append it."""
+    """The decision about a batch: refuse it with an error, verify its producer, or append it."""
 
     error: int
     guard: int

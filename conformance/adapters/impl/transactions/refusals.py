@@ -4,7 +4,7 @@
    state alone determines which error.
 2. The table follows Kafka's client: a row for each error, a column for each API. Sources:
    `TransactionManager`'s handlers of 4.3.1, `Sender.completeBatch`.
-3. Half of the copies of V1 have a cluster that gives no new epochs (before KIP-360). Where Kafka's
+3. Half of the copies of V1 have a cluster that gives no new epochs (before KIP-360). If Kafka's
    client would abort with a new epoch, it fails there.
    `TransactionManager.abortableErrorIfPossible`.
 4. After a request that failed its transaction, batches that were queued before are still sent to

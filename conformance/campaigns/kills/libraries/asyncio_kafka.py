@@ -1,9 +1,9 @@
 """aiokafka.
 
-Release 0.14 asks for committed offsets in OffsetFetch 3, which has no `require_stable` (KIP-447). A
-member that joins anew while its own transaction ends is told the offsets of before, and would
-process records twice. So the application remembers what it has committed, as it must with this
-library. That the broker remembers it is shown by the other libraries, and by what is stored.
+Release 0.14 asks for committed offsets in OffsetFetch 3, which has no `require_stable` (KIP-447).
+If a member rejoins while its own transaction ends, it receives the old offsets, and would process
+records twice. So the application remembers the offsets that it has committed, as it must with this
+library. The other libraries, and the stored files, show that the broker remembers them, too.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ BACKOFF_MS = 100
 
 
 class AsyncioKafkaConsumer(AsyncioConsumer):
-    """Passes on no record before an offset that was committed for it."""
+    """Drops records before an offset that was committed for it."""
 
     def __init__(self, *of: Any) -> None:
         super().__init__(*of)
         self._committed: dict[int, int] = {}
 
     def remember(self, offsets: Mapping[int, int]) -> None:
-        """These are committed."""
+        """Note committed offsets."""
         self._committed.update(offsets)
 
     def poll(self, timeout_s: float) -> Sequence[Delivered]:
@@ -77,13 +77,13 @@ class AsyncioKafkaProducer(AsyncioProducer):
 
 
 class RebalanceListener(ConsumerRebalanceListener):
-    """Tells of each change."""
+    """Reports each change of the assignment."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
 
     def on_partitions_revoked(self, revoked):
-        """Positions are not committed any more."""
+        """Positions must not be committed any more."""
         self._on_change()
 
     def on_partitions_assigned(self, assigned):

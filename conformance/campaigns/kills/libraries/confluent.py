@@ -1,8 +1,8 @@
 """confluent-kafka, which is librdkafka.
 
-librdkafka 2.16.0 stands still after it has bootstrapped again (KIP-899): the coordinators that it
+librdkafka 2.16.0 stands still after it has bootstrapped again (KIP-899). The coordinators that it
 remembers (`rdkafka_coord.c`) are handles of brokers that it has decommissioned, and a
-TxnOffsetCommit waits in such a handle for ever. So it is told not to bootstrap again.
+TxnOffsetCommit waits in such a handle for ever. So the settings forbid another bootstrap.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class LibrdkafkaProducer:
         self._retry(self._producer.abort_transaction)
 
     def _retry(self, call, *arguments) -> None:
-        """Repeat a call as long as its error says that it may be repeated."""
+        """Repeat a call while its error says that it may be repeated."""
         while True:
             try:
                 call(*arguments)
@@ -88,7 +88,7 @@ class LibrdkafkaProducer:
                     raise
 
     def close(self) -> None:
-        """`LoadProducer.close`. Records that are left are given up."""
+        """`LoadProducer.close`. Remaining records are given up."""
         self._producer.flush(CLOSE_S)
         self._closed.set()
 

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for libraries on asyncio."""
+"""An event loop in a thread of its own, for libraries based on asyncio."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.campaigns.kills.workload import MOST_RECORDS, TOPIC, Delivered
 T = TypeVar("T")
 
 SHOW_TASKS: Final = signal.SIGUSR2
-"""What makes a client print where its tasks wait."""
+"""The signal that makes a client print where its tasks wait."""
 
 
 class LoopThread:
@@ -96,7 +96,8 @@ class AsyncioProducer:
 class AsyncioConsumer:
     """A `LoadConsumer` from a consumer with aiokafka's names.
 
-    `place` makes the library's name of a partition, `member` what its producer takes for the group.
+    `place` makes the library's name of a partition; `member` returns the value that its producer
+    takes for the group.
     """
 
     def __init__(

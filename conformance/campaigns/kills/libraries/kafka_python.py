@@ -1,18 +1,18 @@
 """kafka-python.
 
-Release 3.0.12 loses requests of transactions: `Sender._maybe_send_pending_request` takes a request
-off its queue, and where `await_ready` or `send` raises because the coordinator is gone, it does not
-put it back, for only `target_node is None` leads to `retry`. The call that waits for it never
-returns, for it waits without a limit. Here each call has one.
+Release 3.0.12 loses requests of transactions. `Sender._maybe_send_pending_request` takes a request
+off its queue. If `await_ready` or `send` raises because the coordinator is gone, it does not put
+the request back, because only `target_node is None` leads to `retry`. The call that waits for the
+request has no time limit, and never returns. So each call has a limit here.
 
-It also says that a transaction is committed which the broker has aborted. Where the broker ends a
-transaction that takes too long, a batch is refused with INVALID_PRODUCER_EPOCH, and the producer
-takes a new epoch; then `TransactionManager.next_request_handler` finds no EndTxn to send and
-completes the commit that waits. The records' futures have failed, so `commit` looks at them.
+The library also reports a transaction as committed that the broker has aborted. If the broker ends
+a transaction that takes too long, a batch is refused with INVALID_PRODUCER_EPOCH, and the producer
+takes a new epoch. Then `TransactionManager.next_request_handler` finds no EndTxn to send, and
+completes the waiting commit. The records' futures have failed, so `commit` checks them.
 
-And offsets that were refused stay in `TransactionManager._pending_txn_offset_commits` when their
-transaction is aborted: the next one would commit them, although what was made of them is not there.
-So this producer begins no transaction after offsets that were refused.
+Refused offsets stay in `TransactionManager._pending_txn_offset_commits` when their transaction is
+aborted. The next transaction would commit them, although the results for these records are missing.
+So this producer begins no transaction after offsets were refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ BACKOFF_MS = 100
 RECONNECT_MS = 500
 CLOSE_S = 10
 WAIT_MS = 20_000
-"""For an answer, at most: no broker is down so long, and a transaction is aborted long before."""
+"""The longest wait for an answer: no broker is down for so long, and a transaction is aborted long
+before."""
 
 
 class LostRequest(Exception):
@@ -50,7 +51,7 @@ class PendingOffsets(Exception):
 
 
 class NotCommitted(Exception):
-    """kafka-python says that a transaction is committed, and that records of it have failed."""
+    """kafka-python reports a transaction as committed, and records of it as failed."""
 
 
 class PythonProducer:
@@ -100,7 +101,7 @@ class PythonProducer:
         self._wait(self._producer._transaction_manager.begin_abort())
 
     def _wait(self, result: TransactionalRequestResult) -> None:
-        """As the library's own calls wait. Raises `LostRequest`, and what they raise."""
+        """Wait as the library's own calls do. Raises `LostRequest`, and what they raise."""
         self._producer._sender.wakeup()
         if not result.wait(timeout_ms=WAIT_MS):
             error = LostRequest(f"kafka-python has had no answer for {WAIT_MS} ms")
@@ -154,13 +155,13 @@ def places(offsets: Mapping[int, int]) -> dict[TopicPartition, OffsetAndMetadata
 
 
 class PythonListener(ConsumerRebalanceListener):
-    """Tells of each change."""
+    """Reports each change of the assignment."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
 
     def on_partitions_revoked(self, revoked):
-        """Positions are not committed any more."""
+        """Positions must not be committed any more."""
         self._on_change()
 
     def on_partitions_assigned(self, assigned):

@@ -42,10 +42,10 @@ class OwnLibrary:
         """`ClientLibrary.consumer`."""
 
         class Listener:
-            """Of rebalances."""
+            """Listens to rebalances."""
 
             def on_partitions_revoked(self, _: object) -> None:
-                """Positions are not committed any more."""
+                """Positions must not be committed any more."""
                 on_change()
 
             on_partitions_assigned = on_partitions_lost = on_partitions_revoked
