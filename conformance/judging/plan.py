@@ -63,10 +63,10 @@ FAULTS = tuple(FAULT_CHOICES)
 ACTORS = tuple(actors for c in JUDGED_COMPOSITIONS.values() for actors in c.actors)
 FORMS = ("bytes", "values")
 SOURCES = ("cover", "pct", "hunts", "aimed")
-LISTS = ("traces_from", "ignored")
-"""The fields of a plan that are lists in JSON."""
 """Covers of all transitions; schedules by priorities; walks that prefer what is rare; and such
 walks that begin behind a transition of their own."""
+LISTS = ("traces_from", "ignored")
+"""The fields of a plan that are lists in JSON."""
 NEED_NO_GRAPH = frozenset({"pct", "hunts"})
 """Sources for scopes that are too large to explore."""
 
