@@ -116,6 +116,7 @@ CHANGELOG
 :caption: Explanations
 
 ARCHITECTURE
+docs/walks
 docs/breaches
 docs/why_five
 docs/delayed_end_txn
