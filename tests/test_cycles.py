@@ -11,7 +11,7 @@ from scripts import cycles
 
 pytestmark = pytest.mark.fast
 
-ROOMS = ("conformance",)
+ROOMS = ("conformance", "proofs")
 """The rooms without a circle of folders. The list only grows."""
 
 graph_of = cache(cycles.folder_graph)

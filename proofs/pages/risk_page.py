@@ -11,7 +11,7 @@ HEAD = """# Risks by release
 
 What released Kafka does not promise. A number leads to what happens, how it comes about, how likely
 it is by Kafka's own rules, and what cures it. The releases are read from `model/releases.py`, the
-rest from `proofs/risks.toml`.
+rest from `proofs/risks/risks.toml`.
 
 `kafka-eos guarantees` answers for one release and its configuration, with a trace of what it finds.
 """

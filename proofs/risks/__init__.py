@@ -18,7 +18,7 @@ from model.variant_syntax import with_release
 from proofs.lift.source import load_model
 from proofs.mutants.table import BASE, MUTANTS
 
-TABLE = Path(__file__).with_suffix(".toml")
+TABLE = Path(__file__).with_name("risks.toml")
 
 
 @dataclass(frozen=True, slots=True)
